@@ -1,0 +1,14 @@
+// One function per file of this folder.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace headrace::bindings {
+
+void register_signatures(pybind11::module_ &m);
+void register_decode(pybind11::module_ &m);
+void register_encode(pybind11::module_ &m);
+void register_front(pybind11::module_ &m);
+void register_worker(pybind11::module_ &m);
+
+} // namespace headrace::bindings

@@ -1,0 +1,47 @@
+// A model's signatures, compiled once for decoding: inputs sorted by name, looked up by name.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "headrace/tensor.hpp"
+
+namespace headrace {
+
+/// One signature. Immutable after construction, hence safe to share between threads.
+class Signature {
+public:
+  using Specs = std::vector<std::pair<std::string, TensorSpec>>;
+
+  /// Sorts both by name (bytewise). Names are unique: the caller's duty.
+  Signature(std::string name, Specs inputs, Specs outputs);
+
+  const std::string &name() const noexcept { return name_; }
+  const Specs &inputs() const noexcept { return inputs_; }
+  const Specs &outputs() const noexcept { return outputs_; }
+  /// Place of an input in `inputs()`.
+  std::optional<std::size_t> find_input(std::string_view name) const noexcept;
+
+private:
+  std::string name_;
+  Specs inputs_;
+  Specs outputs_;
+};
+
+/// All signatures of one model version, sorted by name. Immutable after construction.
+class SignatureSet {
+public:
+  explicit SignatureSet(std::vector<Signature> signatures);
+
+  const std::vector<Signature> &all() const noexcept { return signatures_; }
+  std::optional<std::size_t> find(std::string_view name) const noexcept;
+
+private:
+  std::vector<Signature> signatures_;
+};
+
+} // namespace headrace

@@ -1,0 +1,1 @@
+"""What runs a model: one module per framework behind one small interface."""

@@ -1,0 +1,1 @@
+"""I/O: connections, the listener, and the application that joins the parts."""
