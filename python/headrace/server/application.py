@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 Handler = Callable[["Exchange"], None]
 
-# A client sends few different targets; a scanner sends many, and must not fill the memory with them.
+# A client sends few different targets; a scanner sends many, which must not fill the memory.
 _MAX_CACHED_TARGETS = 1024
 _TEXT = b"text/plain; charset=utf-8"
 

@@ -40,7 +40,7 @@ class ModelSource:
 
     name: str
     base_path: Path
-    policy: Policy = Latest(1)
+    policy: Policy = field(default_factory=Latest)
     labels: dict[str, int] = field(default_factory=dict)
     poll_s: float | None = 1.0
     max_retries: int = 5
