@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 __all__ = [
+    "MAX_VERSION",
     "MODEL_FILES",
     "All",
     "Entry",
