@@ -81,6 +81,18 @@ HEADRACE_FLAGS = (
         "length of a request body; beyond: 413",
     ),
     Flag(
+        "max_total_body_bytes",
+        BYTES,
+        _HTTP.max_total_body_bytes,
+        "all request bodies received and not answered together; beyond: 503",
+    ),
+    Flag(
+        "max_connections",
+        COUNT,
+        _HTTP.max_connections,
+        "connections open at once; beyond: 503",
+    ),
+    Flag(
         "max_header_bytes",
         BYTES,
         _HTTP.max_header_bytes,
@@ -126,7 +138,7 @@ HEADRACE_FLAGS = (
         "body_timeout",
         SECONDS,
         _HTTP.body_timeout_s,
-        "the longest pause within a request body; beyond: 408",
+        "how long a request body may take besides a second per 16 KiB; beyond: 408",
     ),
     Flag(
         "drain_timeout",
@@ -143,7 +155,6 @@ _NO_TFLITE = "TensorFlow Lite models are not served"
 _OWN_PROCESS = "each version loads and unloads in a process of its own"
 _BATCHES = "requests that wait are always batched; see --max_batch_rows"
 _NO_WARMUP = "recorded requests are not replayed when a model loads"
-_THREADS = "TensorFlow's own choice of threads holds"
 _XLA = "XLA is left as TensorFlow's environment variables set it"
 
 TF_SERVING_FLAGS = (
@@ -260,9 +271,24 @@ TF_SERVING_FLAGS = (
         "what a model's directory holds decides what runs it",
         ("",),
     ),
-    Flag("tensorflow_session_parallelism", INTEGER, 0, "both of the next two", _THREADS, (0,)),
-    Flag("tensorflow_intra_op_parallelism", INTEGER, 0, "threads in an op", _THREADS, (0,)),
-    Flag("tensorflow_inter_op_parallelism", INTEGER, 0, "ops at once", _THREADS, (0,)),
+    Flag(
+        "tensorflow_session_parallelism",
+        INTEGER,
+        0,
+        "sets those of the next two that are 0; all three together exclude each other",
+    ),
+    Flag(
+        "tensorflow_intra_op_parallelism",
+        INTEGER,
+        _WORKERS.intra_op_threads,
+        "threads inside one operation; 0: one per core",
+    ),
+    Flag(
+        "tensorflow_inter_op_parallelism",
+        INTEGER,
+        _WORKERS.inter_op_threads,
+        "threads for independent operations; 0: one per core",
+    ),
     Flag(
         "tensorflow_session_config_file",
         TEXT,
@@ -282,10 +308,8 @@ TF_SERVING_FLAGS = (
     Flag(
         "saved_model_tags",
         TEXT,
-        "serve",
-        "tags of the graph to load",
-        "the graph tagged serve is loaded",
-        ("serve",),
+        ",".join(_WORKERS.saved_model_tags),
+        "tags of the graph to load, with commas between",
     ),
     Flag(
         "enable_signature_method_name_check",
@@ -332,7 +356,7 @@ TF_SERVING_FLAGS = (
         TEXT,
         "",
         "ThreadPoolFactoryConfig",
-        _THREADS,
+        "TensorFlow's own thread pools are used",
         ("",),
     ),
     Flag("skip_initialize_tpu", BOOLEAN, False, "leave TPUs alone", "TPUs are not used", (True,)),

@@ -44,9 +44,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def serve(config: ServerConfig) -> int:
     """Run the server. It is imported here, so that ``--help`` and mistakes answer at once."""
-    from headrace.server.application import serve as serve_application
+    from headrace.server.assemble import front_end_options
+    from headrace.server.run import serve as run_server
 
-    return serve_application(config)
+    return run_server(front_end_options(config))
 
 
 def _configuration(given: Given) -> ServerConfig:

@@ -32,11 +32,14 @@ def server_config(
     Raises:
         SpecError: The flags together make no sense.
     """
+    intra_op_threads, inter_op_threads = _threads(flags)
     return ServerConfig(
         models=_models(flags, file_models),
         http=HttpConfig(
             address=_address(flags),
+            max_connections=flags["max_connections"],
             max_body_bytes=flags["max_body_bytes"],
+            max_total_body_bytes=flags["max_total_body_bytes"],
             max_header_bytes=flags["max_header_bytes"],
             idle_timeout_s=flags["idle_timeout"],
             header_timeout_s=flags["header_timeout"],
@@ -51,6 +54,9 @@ def server_config(
         workers=WorkerConfig(
             in_process=flags["in_process"],
             device=flags["device"] or None,
+            saved_model_tags=_tags(flags["saved_model_tags"]),
+            intra_op_threads=intra_op_threads,
+            inter_op_threads=inter_op_threads,
             run_timeout_s=flags["run_timeout"],
             max_batch_rows=flags["max_batch_rows"],
             request_ring_bytes=flags["request_ring_bytes"],
@@ -91,6 +97,23 @@ def _address(flags: Mapping[str, Any]) -> Address:
         return listen
     port: int = flags["rest_api_port"]
     return Address(host="", port=port) if port else Address()
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(tag for tag in text.split(",") if tag)
+
+
+def _threads(flags: Mapping[str, Any]) -> tuple[int, int]:
+    """Threads inside an operation and for operations; 0: TensorFlow's choice."""
+    both = max(flags["tensorflow_session_parallelism"], 0)
+    intra = max(flags["tensorflow_intra_op_parallelism"], 0)
+    inter = max(flags["tensorflow_inter_op_parallelism"], 0)
+    if both and intra and inter:
+        raise SpecError(
+            "--tensorflow_session_parallelism sets --tensorflow_intra_op_parallelism and "
+            "--tensorflow_inter_op_parallelism, so that all three exclude each other"
+        )
+    return intra or both, inter or both
 
 
 def _above_zero(value: float) -> float | None:

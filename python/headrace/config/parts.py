@@ -46,17 +46,21 @@ class HttpConfig:
 
     Attributes:
         address: Where to listen.
+        max_connections: Live connections; the next one is answered 503.
         max_body_bytes: A longer request body is answered 413.
+        max_total_body_bytes: All bodies received and not answered together; beyond: 503.
         max_header_bytes: A longer request line with its headers is answered 431.
         idle_timeout_s: A connection without a request is closed after this.
-        header_timeout_s: From the first byte of a request to the end of its headers.
-        body_timeout_s: The longest pause within a body before it is answered 408.
+        header_timeout_s: From the first byte of a request to the end of its headers, else 408.
+        body_timeout_s: For a body to arrive, besides what a slow line needs, else 408.
     """
 
     address: Address = Address()
+    max_connections: int = 10_000
     max_body_bytes: int = 256 << 20
+    max_total_body_bytes: int = 1024 << 20
     max_header_bytes: int = 64 << 10
-    idle_timeout_s: float = 120.0
+    idle_timeout_s: float = 650.0
     header_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
 
@@ -85,6 +89,9 @@ class WorkerConfig:
     Attributes:
         in_process: Run models on threads of the front end's process instead of workers.
         device: As the runtime names it, such as ``cpu`` or ``gpu:0``; None: the runtime's choice.
+        saved_model_tags: The tag set that picks a graph of a SavedModel.
+        intra_op_threads: TensorFlow's threads inside one operation; 0: one per core.
+        inter_op_threads: TensorFlow's threads for independent operations; 0: one per core.
         run_timeout_s: A worker one of whose runs takes longer hangs, and is replaced.
         max_batch_rows: Rows stacked into one run; a single request may have more.
         request_ring_bytes: Shared memory per worker for accepted requests; beyond: 503.
@@ -94,6 +101,9 @@ class WorkerConfig:
 
     in_process: bool = False
     device: str | None = None
+    saved_model_tags: tuple[str, ...] = ("serve",)
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
     run_timeout_s: float = 300.0
     max_batch_rows: int = 1024
     request_ring_bytes: int = 8 << 20

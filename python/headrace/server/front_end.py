@@ -27,8 +27,8 @@ _EXPIRY_TICK_S = 0.05
 # Large bodies are decoded and large answers encoded here; two suffice to keep a core busy each way.
 _CODEC_THREADS = 2
 
-Address = tuple[str, int]
-"""Host and port; port 0: chosen by the kernel."""
+Address = tuple[str | None, int]
+"""Host and port; host None: every interface; port 0: chosen by the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,9 @@ class WorkerDefaults:
 
     runtime: str | None = None
     device: str | None = None
+    tags: tuple[str, ...] = ("serve",)
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
     run_timeout_s: float = 300.0
     max_batch_rows: int = 1024
     request_bytes: int = 8 << 20
@@ -138,6 +141,9 @@ class FrontEnd:
             path=path,
             runtime=defaults.runtime,
             device=defaults.device,
+            tags=defaults.tags,
+            intra_op_threads=defaults.intra_op_threads,
+            inter_op_threads=defaults.inter_op_threads,
             run_timeout_s=defaults.run_timeout_s,
             max_batch_rows=defaults.max_batch_rows,
             request_bytes=defaults.request_bytes,
