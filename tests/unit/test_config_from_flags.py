@@ -135,14 +135,14 @@ def test_flags_that_make_no_sense(
         ("/models/half/", "/models/half"),
         ("file:///models/half", "/models/half"),
         ("FILE:///models/half", "/models/half"),
-        ("models/half", "/here/models/half"),
-        (".", "/here"),
-        ("a:/b", "/here/a:/b"),
+        ("models/half", "HERE/models/half"),
+        (".", "HERE"),
+        ("a:/b", "HERE/a:/b"),
     ],
 )
-def test_base_paths(monkeypatch: pytest.MonkeyPatch, text: str, path: str) -> None:
-    monkeypatch.setattr("os.getcwd", lambda: "/here")
-    assert parse_base_path(text) == Path(path)
+def test_base_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse_base_path(text) == Path(path.replace("HERE", str(tmp_path)))
 
 
 @pytest.mark.parametrize("text", ["", "\0", "s3://bucket/m", "gs://b/m", "file://host/m"])
