@@ -12,7 +12,7 @@ from pathlib import Path
 
 from headrace.server.application import Application, ApplicationOptions
 from headrace.server.limits import HttpLimits
-from headrace.server.listener import Listener
+from headrace.server.listener import HttpListener, open_sockets
 from headrace.server.models import ModelKeeper, ModelSource
 from headrace.serving.endpoint import Endpoint
 from headrace.serving.registry import Registry
@@ -87,7 +87,7 @@ class FrontEnd:
         self._application = Application(
             self._registry, options.application, loop=self._loop, executor=self._executor
         )
-        self._listener = Listener(self._application, options.http)
+        self._listener = HttpListener(self._application, options.http)
         self._keeper = ModelKeeper(
             options.models,
             self._registry,
@@ -106,9 +106,10 @@ class FrontEnd:
         Raises:
             OSError: An address cannot be had.
         """
-        urls = [await self._listener.open(host, port) for host, port in self._options.listen]
+        for host, port in self._options.listen:
+            await self._listener.start(open_sockets(host, port))
         self._tick()
-        return urls
+        return [_url(*address) for address in self._listener.addresses]
 
     async def load(self) -> None:
         """Load the models; return when each is available or has failed, and go on watching."""
@@ -116,7 +117,7 @@ class FrontEnd:
 
     async def close(self) -> None:
         """Stop accepting, finish what runs, then end the workers."""
-        await self._listener.close(drain_s=self._options.drain_s)
+        await self._listener.stop(deadline_s=self._options.drain_s)
         await self._keeper.close()
         await self._supervisor.close(drain_s=1.0)
         if self._expiry is not None:
@@ -160,3 +161,10 @@ class FrontEnd:
             max_in_flight_rows=self._options.max_in_flight_rows,
             max_in_flight_bytes=self._options.max_in_flight_bytes,
         )
+
+
+def _url(host: str, port: int) -> str:
+    if ":" in host:
+        # The dual-stack address of every interface; what a person can open is this machine's.
+        return f"http://127.0.0.1:{port}" if host == "::" else f"http://[{host}]:{port}"
+    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
