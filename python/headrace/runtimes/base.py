@@ -60,7 +60,7 @@ class Runtime(Protocol):
         Args:
             signature: One of `signatures`.
             inputs: Input name to values of the declared dtype; strings as object arrays of bytes.
-                They are valid during the call only: their memory belongs to a ring.
+                The run may keep or change them.
 
         Raises:
             RunFailed: The model raised; ``kind`` tells whether it blames its inputs.
