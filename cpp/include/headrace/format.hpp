@@ -4,7 +4,8 @@
 
 namespace headrace {
 
-/// The two layouts of TF Serving's predict bodies: `instances`/`predictions`, and `inputs`/`outputs`.
+/// The two layouts of TF Serving's predict bodies: `instances`/`predictions`, and
+/// `inputs`/`outputs`.
 enum class Format : std::uint8_t { kRow, kColumnar };
 
 } // namespace headrace
