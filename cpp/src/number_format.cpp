@@ -32,8 +32,8 @@ constexpr auto kSmallPowersOfTen = [] {
 
 /// Decimal digits of `n`; 1 for zero.
 int count_digits(std::uint64_t n) noexcept {
-  const int bits = 64 - std::countl_zero(n | 1);
-  const int guess = (bits * 1233) >> 12; // log10(2) is about 1233 / 4096
+  n |= 1; // changes the number of digits of zero only
+  const int guess = ((64 - std::countl_zero(n)) * 1233) >> 12; // log10(2) is about 1233 / 4096
   return guess + (n >= kSmallPowersOfTen[static_cast<std::size_t>(guess)] ? 1 : 0);
 }
 
