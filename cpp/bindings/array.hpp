@@ -1,8 +1,9 @@
 // NumPy arrays to the core's tensors and back.
 //
-// Who owns what: an `ArrayTensor` keeps alive the memory that its view points to, either the array itself (numbers of a
-// contiguous array in native byte order: no copy) or a copy that it made (all else, and strings). `to_array` lends the
-// tensor's memory to an array whose base is the owner that the caller names, or copies it when there is no owner.
+// Who owns what: an `ArrayTensor` keeps alive the memory that its view points to, either the array
+// itself (numbers of a contiguous array in native byte order: no copy) or a copy that it made (all
+// else, and strings). `to_array` lends the tensor's memory to an array whose base is the owner that
+// the caller names, or copies it when there is no owner.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -17,16 +18,17 @@
 
 namespace headrace::bindings {
 
-/// A NumPy array, or anything that `numpy.asarray` takes, as the core sees it. Movable, not copyable.
+/// A NumPy array, or anything that `numpy.asarray` takes, as the core sees it. Movable, not
+/// copyable.
 ///
-/// Made, moved and destroyed with the GIL held. The view may be read without the GIL for as long as the object lives;
-/// that nobody writes to the array meanwhile is the caller's promise.
+/// Made, moved and destroyed with the GIL held. The view may be read without the GIL for as long as
+/// the object lives; that nobody writes to the array meanwhile is the caller's promise.
 class ArrayTensor {
 public:
-  /// Strings may come as `object` (of bytes or str), `S` or `U` arrays; str becomes UTF-8. A dtype without a JSON form
-  /// gives kUnsupported, no data, and its name in `dtype_name`.
-  /// Raises TypeError where an object array holds something else, ValueError for a rank above kMaxRank, and whatever
-  /// `numpy.asarray` raises.
+  /// Strings may come as `object` (of bytes or str), `S` or `U` arrays; str becomes UTF-8. A dtype
+  /// without a JSON form gives kUnsupported, no data, and its name in `dtype_name`. Raises
+  /// TypeError where an object array holds something else, ValueError for a rank above kMaxRank,
+  /// and whatever `numpy.asarray` raises.
   explicit ArrayTensor(pybind11::handle array_like);
   ArrayTensor(ArrayTensor &&) noexcept = default;
   ArrayTensor &operator=(ArrayTensor &&) noexcept = default;
@@ -48,13 +50,15 @@ private:
   std::string dtype_name_;
 };
 
-/// NumPy's dtype: `ml_dtypes.bfloat16` for kBfloat16, `object` for kString. Precondition: not kUnsupported.
+/// NumPy's dtype: `ml_dtypes.bfloat16` for kBfloat16, `object` for kString. Precondition: not
+/// kUnsupported.
 pybind11::dtype numpy_dtype(DType dtype);
 
-/// The tensor as a NumPy array. Numbers: the tensor's own memory with `owner` as the array's base, which keeps it
-/// alive and is all that frees it; `writable` says whether Python may write there. A null `owner`: a copy, always
-/// writable. Strings: always a copy, an object array of bytes.
-/// Call with the GIL held.
-pybind11::array to_array(const TensorView &tensor, pybind11::handle owner = {}, bool writable = true);
+/// The tensor as a NumPy array. Numbers: the tensor's own memory with `owner` as the array's base,
+/// which keeps it alive and is all that frees it; `writable` says whether Python may write there. A
+/// null `owner`: a copy, always writable. Strings: always a copy, an object array of bytes. Call
+/// with the GIL held.
+pybind11::array to_array(const TensorView &tensor, pybind11::handle owner = {},
+                         bool writable = true);
 
 } // namespace headrace::bindings

@@ -12,8 +12,8 @@
 
 namespace headrace {
 
-/// Grows geometrically and never initialises what it grows by; `std::string` would zero it first, which costs as much
-/// as writing numbers into it. Movable, not copyable. Single-owner.
+/// Grows geometrically and never initialises what it grows by; `std::string` would zero it first,
+/// which costs as much as writing numbers into it. Movable, not copyable. Single-owner.
 ///
 /// Writers ask for room once for many small writes, then say how far they came:
 ///
@@ -45,8 +45,8 @@ public:
     return {reinterpret_cast<const std::byte *>(data_.get()), size_};
   }
 
-  /// Room for `extra` more bytes, uninitialised: a pointer to the first of them, valid until the next call of a
-  /// non-const member. Throws std::bad_alloc; the contents stay.
+  /// Room for `extra` more bytes, uninitialised: a pointer to the first of them, valid until the
+  /// next call of a non-const member. Throws std::bad_alloc; the contents stay.
   char *reserve(std::size_t extra) {
     if (extra > capacity_ - size_)
       grow(extra);
@@ -79,7 +79,8 @@ private:
 
   void grow(std::size_t extra);
 
-  std::unique_ptr<char[], Free> data_; // of malloc, since realloc moves large blocks without copying them
+  std::unique_ptr<char[], Free>
+      data_; // of malloc, since realloc moves large blocks without copying them
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
 };
