@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -140,7 +141,7 @@ py::bytes encode_error(const std::string &message) {
 } // namespace
 
 void register_encode(py::module_ &m) {
-  py::class_<EncodeOptions>(m, "EncodeOptions")
+  py::class_<EncodeOptions, std::shared_ptr<EncodeOptions>>(m, "EncodeOptions")
       .def(py::init(&make_options), py::kw_only(), py::arg("pretty") = false,
            py::arg("non_finite") = "token", py::arg("int64_as_string") = false,
            py::arg("invalid_utf8") = "error", py::arg("outputs") = std::vector<std::string>{})

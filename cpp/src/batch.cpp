@@ -65,7 +65,7 @@ void RunClock::publish() const noexcept {
 }
 
 Batch::Batch(std::vector<TakenRequest> requests, std::shared_ptr<RunClock> clock)
-    : requests_(std::move(requests)), clock_(std::move(clock)),
+    : requests_(std::move(requests)), size_(requests_.size()), clock_(std::move(clock)),
       signature_(&requests_[0].port->signatures().all()[requests_[0].record->signature]),
       keeps_signature_(requests_[0].port) {
   for (const TakenRequest &request : requests_)

@@ -58,7 +58,8 @@ public:
   ~Batch();
 
   const Signature &signature() const noexcept { return *signature_; }
-  std::size_t size() const noexcept { return requests_.size(); }
+  /// Requests, answered or not.
+  std::size_t size() const noexcept { return size_; }
   /// Extent 0 of the inputs; 0 where they share none (then the size is 1).
   std::uint64_t rows() const noexcept { return rows_; }
   std::span<const BatchInput> inputs() const noexcept { return inputs_; }
@@ -86,7 +87,8 @@ private:
   RunTimes finish_times();
   void ring_ports() const noexcept;
 
-  std::vector<TakenRequest> requests_;
+  std::vector<TakenRequest> requests_; // that are owed an answer: all, or none any more
+  std::size_t size_;
   std::shared_ptr<RunClock> clock_;
   const Signature *signature_;
   std::shared_ptr<WorkerPort> keeps_signature_;

@@ -104,6 +104,8 @@ public:
   std::span<const NamedTensor> outputs() const noexcept { return outputs_; }
   std::uint64_t data_bytes() const noexcept { return data_bytes_; }
   Format format() const noexcept { return format_; }
+  /// Whether the ring cannot free the record, nor those after it, while this lives.
+  bool is_in_ring() const noexcept { return ledger_ != nullptr; }
   /// Null: the request came without.
   const EncodeOptions *encode_options() const noexcept { return encode_.get(); }
 
