@@ -61,7 +61,7 @@ private:
 
   const char *take_value(const char *p, std::size_t index) {
     seen_[index] = true;
-    TensorWriter writer(scope_, signature_, index, seen_.size() == 1);
+    TensorFiller writer(scope_, signature_, index, seen_.size() == 1);
     Extents extents;
     const char *const next = decode_value(p, writer, extents, kMaxRank, scope_);
     if (next == nullptr)

@@ -12,7 +12,7 @@ namespace {
 
 // One input and what its first row fixed for all others.
 struct Column {
-  TensorWriter writer;
+  TensorFiller writer;
   Extents extents;
   std::uint64_t rows = 0;
   const char *first = nullptr; ///< where its first row stands
@@ -26,7 +26,7 @@ public:
       : signature_(signature), scope_(scope), end_(scope.text.end) {
     columns_.reserve(signature.inputs().size());
     for (std::size_t i = 0; i < signature.inputs().size(); ++i)
-      columns_.push_back({TensorWriter(scope, signature, i, signature.inputs().size() == 1), {}});
+      columns_.push_back({TensorFiller(scope, signature, i, signature.inputs().size() == 1), {}});
   }
 
   const char *run(const char *list, std::uint64_t &rows) {
@@ -135,7 +135,7 @@ private:
     Column &column = columns_.front();
     column.first = p;
     column.extents.rank = 0;
-    const TensorWriter::ListRun run = column.writer.take_list(p, Extents::kUnknown);
+    const TensorFiller::ListRun run = column.writer.take_list(p, Extents::kUnknown);
     row_ = column.rows = column.writer.count();
     if (run.next != nullptr && run.closed)
       return run.next;

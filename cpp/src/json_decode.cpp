@@ -262,7 +262,7 @@ Result<std::monostate> check_predict(std::span<const std::byte> body,
   return RequestReader(body, nullptr, options, sink).check();
 }
 
-// What TensorWriter asks for, summed: with one input, room for every element that the commas allow;
+// What TensorFiller asks for, summed: with one input, room for every element that the commas allow;
 // with more, up to twice what they hold, and eight elements each to begin with. Strings: their
 // bytes doubled while they grow, slack for unescaping, and the table.
 std::uint64_t decoded_bytes_bound(std::span<const std::byte> body, const SignatureSet &signatures) {

@@ -8,7 +8,7 @@
 
 #include <simdjson.h>
 
-#include "powers_of_ten.hpp"
+#include "float64_powers.hpp"
 
 namespace headrace::number {
 
@@ -22,9 +22,9 @@ inline constexpr std::uint64_t kMaxExactFloat64 = std::uint64_t{1} << 53;
 /// (the sandwich of lower and upper bound closes on one float). Subnormal results are declined;
 /// overflow needs no care, since the limit of rounding to infinity is such a middle as well.
 inline bool try_float32(std::uint64_t digits, std::int64_t exponent, float &out) noexcept {
-  if (exponent < kMinPowerOfTen || exponent > kMaxPowerOfTen)
+  if (exponent < kMinFloat64Power || exponent > kMaxFloat64Power)
     return false;
-  const double product = static_cast<double>(digits) * kPowersOfTen[exponent - kMinPowerOfTen];
+  const double product = static_cast<double>(digits) * kFloat64Powers[exponent - kMinFloat64Power];
   constexpr std::uint64_t kBelow = (std::uint64_t{1} << 29) - 1; // what a float32 cannot hold
   constexpr std::uint64_t kMiddle = std::uint64_t{1} << 28;
   constexpr std::uint64_t kUnsure = 8;
@@ -38,8 +38,8 @@ inline bool try_float64_exact(std::uint64_t digits, std::int64_t exponent, doubl
   if (digits > kMaxExactFloat64 || exponent < -22 || exponent > 22)
     return false;
   const double value = static_cast<double>(digits);
-  out = exponent < 0 ? value / kPowersOfTen[-exponent - kMinPowerOfTen]
-                     : value * kPowersOfTen[exponent - kMinPowerOfTen];
+  out = exponent < 0 ? value / kFloat64Powers[-exponent - kMinFloat64Power]
+                     : value * kFloat64Powers[exponent - kMinFloat64Power];
   return true;
 }
 

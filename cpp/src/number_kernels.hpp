@@ -1,7 +1,7 @@
 // The inner loop of decoding: a flat run of numbers, from text into a tensor's memory.
 //
 // A kernel takes what is common and plain, as fast as it can, and stops at anything else; the
-// caller (tensor_writer.cpp) then judges that one element with the exact functions, and resumes.
+// caller (tensor_filler.cpp) then judges that one element with the exact functions, and resumes.
 // So a kernel never reports an error, and variants for other instruction sets need only agree on
 // the elements that they take. Which kernel serves a dtype is chosen once, at first use.
 #pragma once

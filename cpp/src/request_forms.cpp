@@ -16,7 +16,7 @@ std::string to_text(const Shape &shape) {
   return text.append("]");
 }
 
-bool check_declared(const TensorWriter &writer, const Shape &shape, const char *at,
+bool check_declared(const TensorFiller &writer, const Shape &shape, const char *at,
                     DecodeScope &scope) {
   const TensorSpec &spec = writer.spec();
   if (!scope.options.check_shapes || !spec.known_rank)

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "headrace/signature.hpp"
-#include "tensor_writer.hpp"
+#include "tensor_filler.hpp"
 
 namespace headrace {
 
@@ -24,7 +24,7 @@ const char *decode_inputs(const char *p, const Signature &signature, DecodeScope
 std::vector<std::string_view> input_names(const Signature &signature);
 
 /// Checks the declared shape, where the options say so. False with kShape at `at`.
-bool check_declared(const TensorWriter &writer, const Shape &shape, const char *at,
+bool check_declared(const TensorFiller &writer, const Shape &shape, const char *at,
                     DecodeScope &scope);
 
 /// `[2,1]`, as TF Serving writes a shape.

@@ -15,7 +15,7 @@ std::string level_fault(std::uint64_t size, std::size_t level, std::uint64_t exp
 
 class ValueWalk {
 public:
-  ValueWalk(TensorWriter &writer, Extents &extents, std::size_t max_rank, DecodeScope &scope)
+  ValueWalk(TensorFiller &writer, Extents &extents, std::size_t max_rank, DecodeScope &scope)
       : writer_(writer), extents_(extents), max_rank_(max_rank), scope_(scope),
         end_(scope.text.end) {
     if (!extents.known())
@@ -69,7 +69,7 @@ private:
   const char *take_innermost(const char *p) {
     const std::size_t level = level_ - 1;
     const std::uint64_t before = writer_.count();
-    const TensorWriter::ListRun run = writer_.take_list(p, extents_.dims[level]);
+    const TensorFiller::ListRun run = writer_.take_list(p, extents_.dims[level]);
     counts_[level] += writer_.count() - before;
     if (run.next == nullptr)
       return refine();
@@ -183,7 +183,7 @@ private:
     return nullptr;
   }
 
-  TensorWriter &writer_;
+  TensorFiller &writer_;
   Extents &extents_;
   std::size_t max_rank_;
   DecodeScope &scope_;
@@ -196,7 +196,7 @@ private:
 
 } // namespace
 
-const char *decode_value(const char *p, TensorWriter &writer, Extents &extents,
+const char *decode_value(const char *p, TensorFiller &writer, Extents &extents,
                          std::size_t max_rank, DecodeScope &scope) {
   return ValueWalk(writer, extents, max_rank, scope).run(p);
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tensor_writer.hpp"
+#include "tensor_filler.hpp"
 
 namespace headrace {
 
@@ -23,7 +23,7 @@ struct Extents {
 /// Stores the value at `p` (blanks allowed). With unknown `extents`: finds them. Else the value
 /// must have them. Yields the text after it, or nullptr with a fault set. No recursion. `max_rank`:
 /// beyond it kTooDeep.
-const char *decode_value(const char *p, TensorWriter &writer, Extents &extents,
+const char *decode_value(const char *p, TensorFiller &writer, Extents &extents,
                          std::size_t max_rank, DecodeScope &scope);
 
 } // namespace headrace

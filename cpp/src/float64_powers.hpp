@@ -5,11 +5,11 @@
 
 namespace headrace {
 
-inline constexpr std::int64_t kMinPowerOfTen = -65;
-inline constexpr std::int64_t kMaxPowerOfTen = 38;
+inline constexpr std::int64_t kMinFloat64Power = -65;
+inline constexpr std::int64_t kMaxFloat64Power = 38;
 
-/// 10^k at [k - kMinPowerOfTen]. From 10^0 to 10^22 they are exact.
-inline constexpr double kPowersOfTen[] = {
+/// 10^k at [k - kMinFloat64Power]. From 10^0 to 10^22 they are exact.
+inline constexpr double kFloat64Powers[] = {
     1e-65, 1e-64, 1e-63, 1e-62, 1e-61, 1e-60, 1e-59, 1e-58, 1e-57, 1e-56, 1e-55, 1e-54, 1e-53,
     1e-52, 1e-51, 1e-50, 1e-49, 1e-48, 1e-47, 1e-46, 1e-45, 1e-44, 1e-43, 1e-42, 1e-41, 1e-40,
     1e-39, 1e-38, 1e-37, 1e-36, 1e-35, 1e-34, 1e-33, 1e-32, 1e-31, 1e-30, 1e-29, 1e-28, 1e-27,

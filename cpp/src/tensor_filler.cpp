@@ -1,4 +1,4 @@
-#include "tensor_writer.hpp"
+#include "tensor_filler.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -94,19 +94,19 @@ std::string expected_of(const TensorSpec &spec) {
   }
 }
 
-TensorWriter::TensorWriter(DecodeScope &scope, const Signature &signature, std::size_t index,
+TensorFiller::TensorFiller(DecodeScope &scope, const Signature &signature, std::size_t index,
                            bool alone)
     : scope_(scope), name_(signature.inputs()[index].first),
       spec_(signature.inputs()[index].second), index_(index), alone_(alone),
       item_size_(item_size(spec_.dtype)), kernel_(number_kernel(spec_.dtype)) {}
 
-const char *TensorWriter::no_room(const char *at) {
+const char *TensorFiller::no_room(const char *at) {
   return scope_.faults.set(ErrorCode::kTooLarge, at,
                            "Input '" + name_ + "' needs more memory than a request may take");
 }
 
 // Grows so that `bytes` more fit. What is asked for never exceeds decoded_bytes_bound.
-bool TensorWriter::make_room(std::uint64_t bytes) {
+bool TensorFiller::make_room(std::uint64_t bytes) {
   if (room_.size() - used_ >= bytes)
     return true;
   std::uint64_t want = std::max(used_ + bytes, 2 * used_);
@@ -118,7 +118,7 @@ bool TensorWriter::make_room(std::uint64_t bytes) {
   return !room_.empty();
 }
 
-bool TensorWriter::expect(std::uint64_t count, const char *at) {
+bool TensorFiller::expect(std::uint64_t count, const char *at) {
   const std::uint64_t want = count * item_size_;
   if (want <= room_.size())
     return true;
@@ -126,7 +126,7 @@ bool TensorWriter::expect(std::uint64_t count, const char *at) {
   return !room_.empty() || no_room(at) != nullptr;
 }
 
-void TensorWriter::rewind(std::uint64_t count) noexcept {
+void TensorFiller::rewind(std::uint64_t count) noexcept {
   count_ = count;
   used_ = count * item_size_;
   if (is_string()) {
@@ -135,7 +135,7 @@ void TensorWriter::rewind(std::uint64_t count) noexcept {
   }
 }
 
-bool TensorWriter::finish(const Shape &shape, const char *at) {
+bool TensorFiller::finish(const Shape &shape, const char *at) {
   if (is_string()) {
     const std::uint64_t table = align8(used_);
     const std::uint64_t bytes = table + 8 * (count_ + 1);
@@ -152,7 +152,7 @@ bool TensorWriter::finish(const Shape &shape, const char *at) {
   return true;
 }
 
-TensorWriter::ListRun TensorWriter::take_list(const char *p, std::uint64_t limit) {
+TensorFiller::ListRun TensorFiller::take_list(const char *p, std::uint64_t limit) {
   const char *const end = scope_.text.end;
   const std::uint64_t first = count_;
   for (;;) {
@@ -188,7 +188,7 @@ TensorWriter::ListRun TensorWriter::take_list(const char *p, std::uint64_t limit
   }
 }
 
-const char *TensorWriter::take_leaf(const char *p) {
+const char *TensorFiller::take_leaf(const char *p) {
   const char *const end = scope_.text.end;
   const char c = peek(p, end);
   if (c == '"')
@@ -200,13 +200,13 @@ const char *TensorWriter::take_leaf(const char *p) {
   return take_number(p);
 }
 
-template <class T> void TensorWriter::put(T value) noexcept {
+template <class T> void TensorFiller::put(T value) noexcept {
   std::memcpy(room_.data() + used_, &value, sizeof value);
   used_ += sizeof value;
   ++count_;
 }
 
-const char *TensorWriter::take_number(const char *p) {
+const char *TensorFiller::take_number(const char *p) {
   if (kernel_.one != nullptr && p != scope_.text.end) {
     if (!make_room(item_size_))
       return no_room(p);
@@ -225,7 +225,7 @@ const char *TensorWriter::take_number(const char *p) {
   return put_number(decimal) ? next : refuse_number(p, decimal);
 }
 
-bool TensorWriter::put_number(const Decimal &decimal) {
+bool TensorFiller::put_number(const Decimal &decimal) {
   if (is_float(spec_.dtype))
     return put_float(0, &decimal);
   const auto value = to_integer(decimal, scope_.options.integral_floats);
@@ -250,7 +250,7 @@ bool TensorWriter::put_number(const Decimal &decimal) {
 
 // A float from its text, or, without text, one of the non-finite values. False: not finite, and
 // only finite values are allowed.
-bool TensorWriter::put_float(double value, const Decimal *decimal) {
+bool TensorFiller::put_float(double value, const Decimal *decimal) {
   const bool finite_only = scope_.options.finite_only;
   switch (spec_.dtype) {
   case DType::kFloat32: {
@@ -285,7 +285,7 @@ bool TensorWriter::put_float(double value, const Decimal *decimal) {
   return true;
 }
 
-const char *TensorWriter::take_literal(const char *p) {
+const char *TensorFiller::take_literal(const char *p) {
   Literal literal{};
   const char *const next = scan_literal(p, scope_.text.end, literal, scope_.faults.syntax);
   if (next == nullptr)
@@ -312,7 +312,7 @@ const char *TensorWriter::take_literal(const char *p) {
   return put_float(value, nullptr) ? next : refuse_number(p, {});
 }
 
-const char *TensorWriter::take_string(const char *p) {
+const char *TensorFiller::take_string(const char *p) {
   StringToken token;
   const char *const next = scan_string(p, scope_.text.end, token, scope_.faults.syntax);
   if (next == nullptr)
@@ -327,7 +327,7 @@ const char *TensorWriter::take_string(const char *p) {
   return next;
 }
 
-const char *TensorWriter::take_object(const char *p) {
+const char *TensorFiller::take_object(const char *p) {
   if (is_string()) {
     StringToken token;
     if (const char *const next = scan_b64_object(p, scope_.text.end, token); next != nullptr)
@@ -342,7 +342,7 @@ const char *TensorWriter::take_object(const char *p) {
 }
 
 // `p` and `next`: where the object that holds `token` begins and ends.
-const char *TensorWriter::take_base64(const char *p, const char *next, const StringToken &token) {
+const char *TensorFiller::take_base64(const char *p, const char *next, const StringToken &token) {
   std::string plain;
   std::string_view characters = token.raw();
   if (token.escaped)
@@ -366,7 +366,7 @@ const char *TensorWriter::take_base64(const char *p, const char *next, const Str
   return next;
 }
 
-const char *TensorWriter::refuse(const char *p, const char *json_type) {
+const char *TensorFiller::refuse(const char *p, const char *json_type) {
   const std::string value = excerpt_of_value(scope_.text, p);
   const std::string hint = "input '" + name_ + "' takes " + expected_of(spec_);
   if (spec_.dtype == DType::kUnsupported && *p != '{')
@@ -379,7 +379,7 @@ const char *TensorWriter::refuse(const char *p, const char *json_type) {
                            hint);
 }
 
-const char *TensorWriter::refuse_number(const char *p, const Decimal &decimal) {
+const char *TensorFiller::refuse_number(const char *p, const Decimal &decimal) {
   if (is_float(spec_.dtype))
     return scope_.faults.set(ErrorCode::kNonFinite, p,
                              "JSON Value: " + excerpt_of_value(scope_.text, p) +

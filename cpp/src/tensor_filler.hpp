@@ -25,11 +25,11 @@ struct DecodeScope {
 };
 
 /// Single-owner; lives as long as its scope and signature.
-class TensorWriter {
+class TensorFiller {
 public:
   /// `alone`: no other tensor takes elements meanwhile, so that room for all that the body can hold
   /// is asked for at once.
-  TensorWriter(DecodeScope &scope, const Signature &signature, std::size_t index, bool alone);
+  TensorFiller(DecodeScope &scope, const Signature &signature, std::size_t index, bool alone);
 
   const std::string &name() const noexcept { return name_; }
   const TensorSpec &spec() const noexcept { return spec_; }
