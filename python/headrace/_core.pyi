@@ -33,9 +33,7 @@ class EncodeOptions:
     @property
     def outputs(self) -> list[str]: ...
 
-def encode_predict(
-    outputs: dict[str, ArrayLike], format: str, options: EncodeOptions
-) -> bytes: ...
+def encode_predict(outputs: dict[str, ArrayLike], format: str, options: EncodeOptions) -> bytes: ...
 def encode_classify(
     labels: ArrayLike | None,
     scores: ArrayLike | None,

@@ -1,10 +1,12 @@
 """Tensors to the JSON bodies of TF Serving's REST API.
 
-Floats are written with the fewest digits that read back to the same value of their own dtype, spelled
-as Python spells them (``0.1``, ``7.0``, ``1e-05``). ``pretty=True`` gives TF Serving's own bytes.
+Floats are written with the fewest digits that read back to the same value of their own dtype,
+spelled as Python spells them (``0.1``, ``7.0``, ``1e-05``). ``pretty=True`` gives TF
+Serving's bytes.
 
-Thread-safe: nothing is shared, and the GIL is released while there is much to write. An array that is
-C-contiguous, aligned and in native byte order is read where it is; nobody may write to it meanwhile.
+Thread-safe: nothing is shared, and the GIL is released while there is much to write. An array that
+is C-contiguous, aligned and in native byte order is read where it is; nobody may write to it
+meanwhile.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ def encode_regress(
 def encode_error(message: str | bytes) -> bytes:
     """The body of an error, ``{"error": message}``, in TF Serving's layout.
 
-    Always valid JSON: what is not UTF-8 in ``message`` becomes U+FFFD, lone surrogates become ``?``.
+    Always valid JSON: what is not UTF-8 in ``message`` becomes U+FFFD, a lone surrogate ``?``.
 
     Spec: tfserving-rest section 3.
     """
