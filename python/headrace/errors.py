@@ -6,6 +6,7 @@ HeadraceError
 ├── SpecError              a signature, flag or configuration that makes no sense
 ├── ModelError
 │   ├── ModelNotFound      no such model or version
+│   ├── LabelNotFound      no such version label
 │   ├── ModelNotReady      known, but it cannot answer yet or any more
 │   ├── LoadFailed         the model could not be loaded
 │   └── RunFailed          the model raised while it ran
@@ -22,6 +23,7 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "HeadraceError",
+    "LabelNotFound",
     "LoadFailed",
     "LocalProtocolError",
     "ModelError",
@@ -85,7 +87,38 @@ class ModelError(HeadraceError):
 
 
 class ModelNotFound(ModelError):
-    """No such model, or no such version of it."""
+    """No such model, or no such version of it.
+
+    Attributes:
+        model: The name asked for.
+        version: The version asked for; None: the latest.
+        detail: What is known of it, such as the names that exist, or why its load failed.
+    """
+
+    def __init__(self, model: str, version: int | None = None, detail: str = "") -> None:
+        what = f"model {model!r}" if version is None else f"version {version} of model {model!r}"
+        super().__init__(f"no {what}" + (f": {detail}" if detail else ""))
+        self.model = model
+        self.version = version
+        self.detail = detail
+
+
+class LabelNotFound(ModelError):
+    """No version of the model carries the label.
+
+    Attributes:
+        model: The name asked for.
+        label: The label asked for.
+        detail: The labels that exist.
+    """
+
+    def __init__(self, model: str, label: str, detail: str = "") -> None:
+        super().__init__(
+            f"no label {label!r} of model {model!r}" + (f": {detail}" if detail else "")
+        )
+        self.model = model
+        self.label = label
+        self.detail = detail
 
 
 class ModelNotReady(ModelError):

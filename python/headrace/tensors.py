@@ -16,9 +16,9 @@ class TensorSpec:
     """Dtype and shape of one tensor.
 
     Attributes:
-        dtype: NumPy's name, ``string`` or ``bfloat16``. TensorFlow's names (``float``, ``DT_FLOAT``)
-            are understood and turned into NumPy's. A name without a JSON form (``qint8``,
-            ``complex64``, ``resource``, ...) is kept, and values of it are refused.
+        dtype: NumPy's name, ``string`` or ``bfloat16``. TensorFlow's names (``float``,
+            ``DT_FLOAT``) are understood and turned into NumPy's. A name without a JSON form
+            (``qint8``, ``complex64``, ``resource``, ...) is kept, and values of it are refused.
         shape: Extents, outermost first, None for a free one; None for unknown rank.
 
     Raises:

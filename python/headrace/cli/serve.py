@@ -1,0 +1,67 @@
+"""``headrace serve``: flags in, a running server out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.cli.logs import set_up_logging
+from headrace.cli.serve_flags import Given, make_parser, parse_arguments
+from headrace.config import ModelConfig, ServerConfig, parse_model_config, server_config
+from headrace.errors import SpecError
+
+__all__ = ["run"]
+
+_log = logging.getLogger(__name__)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve until told to stop.
+
+    Returns:
+        0 after SIGTERM or an interrupt; otherwise the server's own status.
+
+    Raises:
+        SystemExit: Status 2 after a usage message: a bad value, flags that make no sense together,
+            or with ``--strict`` an unknown flag.
+    """
+    parser = make_parser()
+    given = parse_arguments(parser, arguments)
+    values = given.values()
+    mistakes = list(given.mistakes())
+    if mistakes and values["strict"]:
+        parser.error("; ".join(mistakes))
+    set_up_logging(values["log_level"])
+    for warning in (*mistakes, *given.warnings()):
+        _log.warning("%s", warning)
+    try:
+        config = _configuration(given)
+    except SpecError as error:
+        parser.error(str(error))
+    return serve(config)
+
+
+def serve(config: ServerConfig) -> int:
+    """Run the server. It is imported here, so that ``--help`` and mistakes answer at once."""
+    from headrace.server.assemble import front_end_options
+    from headrace.server.run import serve as run_server
+
+    return run_server(front_end_options(config))
+
+
+def _configuration(given: Given) -> ServerConfig:
+    values = given.values()
+    path = values["model_config_file"]
+    return server_config(values, _models_of(path) if path else None)
+
+
+def _models_of(path: str) -> tuple[ModelConfig, ...]:
+    try:
+        return parse_model_config(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"--model_config_file={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"--model_config_file={path}: byte {error.start} is not UTF-8") from error
+    except SpecError as error:
+        raise SpecError(f"--model_config_file={path}: {error}") from error

@@ -1,0 +1,86 @@
+"""The examples of the documentation say the truth, as far as that can be told without a server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from headrace.cli.docs import pages
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+class Example(NamedTuple):
+    """A curl command and what is printed below it."""
+
+    page: str
+    model: str
+    body: Any
+    answer: Any
+
+
+def examples() -> list[Example]:
+    """Every predict by curl on the pages, and in the README."""
+    found = []
+    for page, path in [*pages().items(), ("README", README)]:
+        text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+        for command, answer in re.findall(
+            r"^(curl -d .*)\n(?:```\n\n```json\n|# )(.*)$", text, re.MULTILINE
+        ):
+            _, _, body, url = shlex.split(command)
+            model = url.rpartition("/")[2].removesuffix(":predict")
+            found.append(Example(page, model, json.loads(body), json.loads(answer)))
+    return found
+
+
+def half_plus_three(body: Any) -> Any:
+    x = body.get("instances", body.get("inputs"))
+    if isinstance(x, dict):
+        x = x["x"]
+    y = [(row["x"] if isinstance(row, dict) else row) / 2 + 3 for row in x]
+    return {"predictions" if "instances" in body else "outputs": y}
+
+
+def text_length(body: Any) -> Any:
+    """Runs the model that the page shows."""
+    source = re.search(r"```python\n(.*?)```", pages()["python-models"].read_text(), re.DOTALL)
+    assert source is not None
+    namespace: dict[str, Any] = {}
+    exec(source[1], namespace)
+    texts = [
+        base64.b64decode(row["b64"]) if isinstance(row, dict) else row.encode()
+        for row in body["instances"]
+    ]
+    outputs = namespace["Model"]().predict({"text": np.array(texts, dtype=object)})
+    assert outputs.keys() == namespace["Model"].signatures["serving_default"]["outputs"].keys()
+    return {
+        "predictions": [
+            {"length": int(length), "text_bytes": {"b64": base64.b64encode(text).decode()}}
+            for length, text in zip(outputs["length"], outputs["text_bytes"], strict=True)
+        ]
+    }
+
+
+def test_there_are_examples_on_each_page_that_has_requests() -> None:
+    assert {example.page for example in examples()} == {
+        "README",
+        "python-models",
+        "quickstart",
+        "rest-api",
+    }
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda e: f"{e.page}: {json.dumps(e.body)}")
+def test_answer_is_what_the_model_computes(example: Example) -> None:
+    if example.model == "half":
+        assert example.answer["error"].startswith("Servable not found for request: Latest(half)")
+        return
+    model = {"half_plus_three": half_plus_three, "text_length": text_length}[example.model]
+    assert json.dumps(model(example.body)) == json.dumps(example.answer)

@@ -1,0 +1,179 @@
+"""Admission, delivery, expiry and re-push, over rings that are played by a list."""
+
+import pytest
+
+from headrace.errors import (
+    DeadlineExceeded,
+    EncodeError,
+    ModelNotReady,
+    OverloadError,
+    RunFailed,
+)
+from headrace.serving.endpoint import Endpoint
+
+
+class Port:
+    """What `Endpoint` uses of a front port."""
+
+    def __init__(self, capacity=8):
+        self.capacity = capacity
+        self.requests = {}
+        self.replies = []
+        self.cancelled = []
+        self.dead = []
+        self.doorbell = id(self)
+
+    @property
+    def in_flight_rows(self):
+        return sum(len(body) for body in self.requests.values())
+
+    in_flight_bytes = in_flight_rows
+
+    def submit(self, request_id, body, *, decode, encode, deadline_ns):
+        if len(self.requests) == self.capacity:
+            raise OverloadError("the ring is full")
+        self.requests[request_id] = body
+        return len(body)
+
+    def take_replies(self):
+        replies, self.replies = self.replies, []
+        for request_id, *_ in replies:
+            self.requests.pop(request_id, None)
+        return replies
+
+    def cancel(self, request_id):
+        self.cancelled.append(request_id)
+        return True
+
+    def unanswered(self):
+        return self.dead
+
+    def push_again(self, dead, request_id, *, alone):
+        if len(self.requests) == self.capacity:
+            raise OverloadError("the ring is full")
+        self.requests[request_id] = (dead.requests[request_id], alone)
+
+
+class Call:
+    def __init__(self, deadline_ns=0):
+        self.deadline_ns = deadline_ns
+        self.answers = []
+
+    def succeed(self, body):
+        self.answers.append(body)
+
+    def succeed_large(self, reply):
+        self.answers.append(("large", reply))
+
+    def fail(self, error):
+        self.answers.append(error)
+
+    @property
+    def error(self):
+        (answer,) = self.answers
+        return answer
+
+
+@pytest.fixture
+def port():
+    return Port()
+
+
+@pytest.fixture
+def endpoint(port):
+    return Endpoint({}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
+
+
+def submit(endpoint, body=b"x", deadline_ns=0):
+    call = Call(deadline_ns)
+    return call, endpoint.submit(call, body, None, None)
+
+
+def test_each_kind_of_reply_reaches_its_own_call_once(endpoint, port):
+    calls = [submit(endpoint) for _ in range(4)]
+    port.replies = [
+        (calls[2][1], 0, b"two"),
+        (calls[0][1], 1, "reply"),
+        (calls[1][1], 2, ("invalid_argument", "", "bad input")),
+        (calls[3][1], 2, ("encode:non_finite", "predictions[0]", "NaN")),
+        (999_999_999, 0, b"an answer that nobody waits for"),
+    ]
+    endpoint.deliver()
+    assert calls[2][0].answers == [b"two"]
+    assert calls[0][0].answers == [("large", "reply")]
+    assert isinstance(calls[1][0].error, RunFailed)
+    assert calls[1][0].error.kind == "invalid_argument"
+    assert isinstance(calls[3][0].error, EncodeError)
+    assert calls[3][0].error.code == "non_finite"
+    assert len(endpoint) == 0
+
+
+def test_beyond_the_bound_in_rows_nothing_is_accepted(endpoint, port):
+    submit(endpoint, b"x" * 10)
+    with pytest.raises(OverloadError, match="10 rows of 10"):
+        submit(endpoint)
+    assert len(port.requests) == 1
+
+
+def test_a_full_ring_leaves_no_trace(port):
+    port.capacity = 0
+    endpoint = Endpoint({}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
+    with pytest.raises(OverloadError, match="full"):
+        submit(endpoint)
+    assert len(endpoint) == 0
+
+
+def test_calls_past_their_deadline_fail_and_are_cancelled(endpoint, port):
+    early, early_id = submit(endpoint, deadline_ns=100)
+    late, _ = submit(endpoint, deadline_ns=200)
+    endpoint.expire(150)
+    assert isinstance(early.error, DeadlineExceeded)
+    assert port.cancelled == [early_id]
+    assert late.answers == []
+    port.replies = [(early_id, 0, b"too late")]
+    endpoint.deliver()
+    assert len(early.answers) == 1
+
+
+def test_a_cancelled_call_hears_nothing_more(endpoint, port):
+    call, request_id = submit(endpoint)
+    endpoint.cancel(request_id)
+    endpoint.cancel(request_id)
+    port.replies = [(request_id, 0, b"late")]
+    endpoint.deliver()
+    assert call.answers == []
+    assert port.cancelled == [request_id]
+
+
+def test_after_a_death_answers_are_taken_and_the_rest_is_pushed_again(endpoint, port):
+    answered, running, waiting, poison, gone = (submit(endpoint) for _ in range(5))
+    port.replies = [(answered[1], 0, b"just in time")]
+    port.dead = [
+        (running[1], True, 1),
+        (waiting[1], False, 0),
+        (poison[1], True, 2),
+        (gone[1], True, 1),
+    ]
+    endpoint.cancel(gone[1])
+    successor = Port()
+    endpoint.replace(successor)
+    assert answered[0].answers == [b"just in time"]
+    assert successor.requests == {running[1]: (b"x", True), waiting[1]: (b"x", False)}
+    assert isinstance(poison[0].error, RunFailed)
+    assert endpoint.poisonous == 1
+    assert endpoint.doorbell == successor.doorbell
+
+
+def test_what_does_not_fit_the_successor_is_told_so(endpoint, port):
+    call, request_id = submit(endpoint)
+    port.dead = [(request_id, False, 0)]
+    endpoint.replace(Port(capacity=0))
+    assert isinstance(call.error, OverloadError)
+
+
+def test_closing_fails_what_waits_and_refuses_more(endpoint):
+    call, _ = submit(endpoint)
+    endpoint.close("the version is being unloaded")
+    assert isinstance(call.error, ModelNotReady)
+    with pytest.raises(ModelNotReady):
+        submit(endpoint)
