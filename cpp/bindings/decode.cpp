@@ -1,7 +1,154 @@
+// `_core.decode_predict`: a request body to NumPy arrays.
+//
+// GIL: arguments are taken and results are made with it. In between it is released for bodies large
+// enough to pay for that; the decoder then works on the leased bytes, on immutable signatures and
+// on memory of its own, none of which Python can change or free meanwhile.
+#include "headrace/json_decode.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+
+#include "buffer.hpp"
+#include "decode_options.hpp"
+#include "headrace/heap_sink.hpp"
 #include "register.hpp"
+#include "translate_error.hpp"
+
+namespace py = pybind11;
 
 namespace headrace::bindings {
 
-void register_decode(pybind11::module_ & /*m*/) {}
+namespace {
+
+// Below this the hand-over of the GIL costs more than the decoding.
+constexpr std::size_t kReleaseAbove = 4096;
+
+py::dtype numpy_dtype(DType dtype) {
+  if (dtype == DType::kBfloat16) {
+    static const py::handle bfloat16 =
+        py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16")).release();
+    return py::reinterpret_borrow<py::dtype>(bfloat16);
+  }
+  return py::dtype(std::string(numpy_name(dtype)));
+}
+
+// NumPy's dtype objects, made once. Never freed: the interpreter outlives every call.
+const py::dtype &dtype_of(DType dtype) {
+  static std::array<std::unique_ptr<py::dtype>, 16> *const made =
+      new std::array<std::unique_ptr<py::dtype>, 16>();
+  auto &slot = (*made)[static_cast<std::size_t>(dtype)];
+  if (slot == nullptr)
+    slot = std::make_unique<py::dtype>(numpy_dtype(dtype));
+  return *slot;
+}
+
+std::vector<py::ssize_t> extents(const Shape &shape) {
+  return {shape.dims().begin(), shape.dims().end()};
+}
+
+py::object string_array(const HeapSink::Tensor &tensor) {
+  py::array array(py::dtype("O"), extents(tensor.shape));
+  auto **items = static_cast<PyObject **>(array.mutable_data());
+  const TensorView view = tensor.view();
+  const std::uint64_t count = tensor.shape.elements();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string_view text = view.string_at(i);
+    PyObject *bytes = PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+    if (bytes == nullptr)
+      throw py::error_already_set();
+    Py_XDECREF(items[i]); // None, which NumPy put there
+    items[i] = bytes;
+  }
+  return array;
+}
+
+// The array takes the tensor's memory over: a capsule that only frees is its base.
+py::object number_array(HeapSink::Tensor &&tensor) {
+  const py::dtype &dtype = dtype_of(tensor.dtype);
+  if (tensor.shape.elements() == 0)
+    return py::array(dtype, extents(tensor.shape));
+  std::byte *const data = tensor.data.get();
+  py::capsule owner(data, [](void *memory) { FreeAligned()(static_cast<std::byte *>(memory)); });
+  tensor.data.release();
+  return py::array(dtype, extents(tensor.shape), data, owner);
+}
+
+py::object to_array(HeapSink::Tensor &&tensor) {
+  if (tensor.dtype == DType::kString)
+    return string_array(tensor);
+  if (tensor.dtype == DType::kUnsupported) // has no elements, else decoding would have failed
+    return py::array(py::dtype("O"), extents(tensor.shape));
+  return number_array(std::move(tensor));
+}
+
+py::dict to_arrays(const Signature &signature, HeapSink &sink) {
+  py::dict arrays;
+  for (std::size_t i = 0; i < signature.inputs().size(); ++i)
+    arrays[py::str(signature.inputs()[i].first)] = to_array(std::move(sink.tensors()[i]));
+  return arrays;
+}
+
+py::dict to_extra(const PredictRequest &request) {
+  py::dict extra;
+  for (const auto &[name, raw] : request.extra)
+    if (const py::str key(name); !extra.contains(key)) // the first wins, as everywhere
+      extra[key] = py::str(raw);
+  return extra;
+}
+
+py::tuple decode(const py::object &body, const SignatureSet &signatures,
+                 const OwnedDecodeOptions &options) {
+  const BufferLease lease(body);
+  HeapSink sink(0);
+  std::optional<Result<PredictRequest>> result;
+  {
+    std::optional<py::gil_scoped_release> released; // safe: see the head of this file
+    if (lease.bytes().size() > kReleaseAbove)
+      released.emplace();
+    result.emplace(decode_predict(lease.bytes(), signatures, options.view(), sink));
+  }
+  if (!*result)
+    raise_error(result->error());
+  const PredictRequest &request = result->value();
+  return py::make_tuple(request.format == Format::kRow ? "row" : "columnar", request.signature_name,
+                        to_arrays(signatures.all()[request.signature_index], sink),
+                        to_extra(request), request.rows);
+}
+
+void check(const py::object &body, const OwnedDecodeOptions &options) {
+  const BufferLease lease(body);
+  std::optional<Result<std::monostate>> result;
+  {
+    std::optional<py::gil_scoped_release> released; // safe: see the head of this file
+    if (lease.bytes().size() > kReleaseAbove)
+      released.emplace();
+    result.emplace(check_predict(lease.bytes(), options.view()));
+  }
+  if (!*result)
+    raise_error(result->error());
+}
+
+std::uint64_t bound(const py::object &body, const SignatureSet &signatures) {
+  const BufferLease lease(body);
+  return decoded_bytes_bound(lease.bytes(), signatures);
+}
+
+} // namespace
+
+void register_decode(py::module_ &m) {
+  py::class_<OwnedDecodeOptions, std::shared_ptr<OwnedDecodeOptions>>(m, "DecodeOptions")
+      .def(py::init<std::string, bool, bool, bool, bool, bool, std::size_t>(), py::kw_only(),
+           py::arg("default_signature") = "serving_default", py::arg("check_shapes") = false,
+           py::arg("integral_floats") = false, py::arg("bare_list") = false,
+           py::arg("finite_only") = false, py::arg("keep_extra") = false,
+           py::arg("max_depth") = 10'000);
+  m.def("decode_predict", &decode, py::arg("body"), py::arg("signatures"), py::arg("options"));
+  m.def("check_predict", &check, py::arg("body"), py::arg("options"));
+  m.def("decoded_bytes_bound", &bound, py::arg("body"), py::arg("signatures"));
+}
 
 } // namespace headrace::bindings

@@ -1,7 +1,164 @@
+// `_core.EncodeOptions` and the encoders.
+//
+// The GIL: arguments become C++ values first, with the arrays' memory kept by `ArrayTensor`; then
+// it is released while text is written, unless there is so little to write that getting the GIL
+// back could cost more than the work. While it is released only tensors and a ByteBuffer are
+// touched, nothing that belongs to Python.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "array.hpp"
+#include "headrace/json_encode.hpp"
 #include "register.hpp"
+#include "translate_error.hpp"
+
+namespace py = pybind11;
 
 namespace headrace::bindings {
 
-void register_encode(pybind11::module_ & /*m*/) {}
+namespace {
+
+/// Less than this many bytes of tensors are written with the GIL held: some microseconds of work.
+constexpr std::uint64_t kKeepGilBelow = 4096;
+
+template <class Enum> using Name = std::pair<const char *, Enum>;
+
+constexpr Name<NonFinite> kNonFinites[] = {{"token", NonFinite::kToken},
+                                           {"null", NonFinite::kNull},
+                                           {"string", NonFinite::kString},
+                                           {"error", NonFinite::kError}};
+constexpr Name<bool> kInvalidUtf8s[] = {{"error", false}, {"b64", true}};
+
+template <class Enum, std::size_t kCount>
+Enum value_of(const Name<Enum> (&names)[kCount], const std::string &name, const char *what) {
+  std::string known;
+  for (const auto &[text, value] : names) {
+    if (name == text)
+      return value;
+    known.append(known.empty() ? "" : ", ").append(text);
+  }
+  throw py::value_error(std::string(what) + " is '" + name + "'; expected one of " + known);
+}
+
+template <class Enum, std::size_t kCount>
+std::string name_in(const Name<Enum> (&names)[kCount], Enum wanted) {
+  for (const auto &[text, value] : names)
+    if (value == wanted)
+      return text;
+  throw std::logic_error("a value without a name");
+}
+
+EncodeOptions make_options(bool pretty, const std::string &non_finite, bool int64_as_string,
+                           const std::string &invalid_utf8, std::vector<std::string> outputs) {
+  return {pretty, value_of(kNonFinites, non_finite, "non_finite"), int64_as_string,
+          value_of(kInvalidUtf8s, invalid_utf8, "invalid_utf8"), std::move(outputs)};
+}
+
+Format format_of(const std::string &name) {
+  if (name == "row")
+    return Format::kRow;
+  if (name == "columnar")
+    return Format::kColumnar;
+  raise_error({ErrorCode::kStructure, kNoOffset, "",
+               "Invalid request format '" + name + "'; expected 'row' or 'columnar'"},
+              "EncodeError");
+}
+
+py::bytes to_bytes(const ByteBuffer &text) { return py::bytes(text.data(), text.size()); }
+
+/// Runs `encode(ByteBuffer &)` on `work` bytes of tensors and gives its text to Python.
+template <class Encode> py::bytes run(std::uint64_t work, Encode encode) {
+  ByteBuffer text;
+  const Result<std::monostate> result = [&]() -> Result<std::monostate> {
+    if (work < kKeepGilBelow)
+      return encode(text);
+    const py::gil_scoped_release released; // safe: see the head of the file
+    return encode(text);
+  }();
+  if (!result)
+    raise_error(result.error(), "EncodeError");
+  return to_bytes(text);
+}
+
+py::bytes encode_predict_arrays(const py::dict &outputs, const std::string &format_name,
+                                const EncodeOptions &options) {
+  const Format format = format_of(format_name);
+  std::vector<std::string> names;
+  std::vector<ArrayTensor> arrays;
+  for (const auto &[name, array] : outputs) {
+    names.push_back(py::cast<std::string>(name));
+    arrays.emplace_back(array);
+  }
+  std::vector<NamedTensor> tensors;
+  std::uint64_t work = 0;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    tensors.push_back({names[i], arrays[i].view(), arrays[i].dtype_name()});
+    work += arrays[i].view().bytes;
+  }
+  return run(work,
+             [&](ByteBuffer &text) { return encode_predict(tensors, format, options, text); });
+}
+
+py::bytes encode_classify_arrays(const py::object &labels, const py::object &scores,
+                                 const std::vector<std::uint64_t> &counts,
+                                 const EncodeOptions &options) {
+  std::uint64_t work = 0;
+  const auto take = [&work](const py::object &array) -> std::optional<ArrayTensor> {
+    if (array.is_none())
+      return std::nullopt;
+    ArrayTensor tensor(array);
+    work += tensor.view().bytes;
+    return tensor;
+  };
+  const auto held_labels = take(labels);
+  const auto held_scores = take(scores);
+  const auto view_of = [](const std::optional<ArrayTensor> &held) {
+    return held ? std::optional(held->view()) : std::nullopt;
+  };
+  const Classifications results{counts, view_of(held_labels), view_of(held_scores)};
+  return run(work, [&](ByteBuffer &text) { return encode_classify(results, options, text); });
+}
+
+py::bytes encode_regress_array(const py::object &values, const EncodeOptions &options) {
+  const ArrayTensor held(values);
+  return run(held.view().bytes,
+             [&](ByteBuffer &text) { return encode_regress(held.view(), options, text); });
+}
+
+py::bytes encode_error(const std::string &message) {
+  ByteBuffer text;
+  write_error_body(message, text);
+  return to_bytes(text);
+}
+
+} // namespace
+
+void register_encode(py::module_ &m) {
+  py::class_<EncodeOptions, std::shared_ptr<EncodeOptions>>(m, "EncodeOptions")
+      .def(py::init(&make_options), py::kw_only(), py::arg("pretty") = false,
+           py::arg("non_finite") = "token", py::arg("int64_as_string") = false,
+           py::arg("invalid_utf8") = "error", py::arg("outputs") = std::vector<std::string>{})
+      .def_readonly("pretty", &EncodeOptions::pretty)
+      .def_readonly("int64_as_string", &EncodeOptions::int64_as_string)
+      .def_readonly("outputs", &EncodeOptions::outputs)
+      .def_property_readonly(
+          "non_finite", [](const EncodeOptions &o) { return name_in(kNonFinites, o.non_finite); })
+      .def_property_readonly("invalid_utf8", [](const EncodeOptions &o) {
+        return name_in(kInvalidUtf8s, o.invalid_utf8_as_b64);
+      });
+  m.def("encode_predict", &encode_predict_arrays, py::arg("outputs"), py::arg("format"),
+        py::arg("options"));
+  m.def("encode_classify", &encode_classify_arrays, py::arg("labels"), py::arg("scores"),
+        py::arg("counts"), py::arg("options"));
+  m.def("encode_regress", &encode_regress_array, py::arg("values"), py::arg("options"));
+  m.def("encode_error", &encode_error, py::arg("message"));
+}
 
 } // namespace headrace::bindings

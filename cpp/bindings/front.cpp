@@ -1,7 +1,251 @@
+// `_core.Channel`, `_core.FrontPort`, `_core.Draft` and `_core.Reply`: the front end's side of the rings.
+//
+// The GIL: a small body is decoded with it held, since giving it up and getting it back costs more than the work; a
+// large one without it, and so are large replies encoded. What is touched meanwhile is the port, which belongs to one
+// thread by contract, and bytes leased before. A Reply may go on any thread: the ledger of held records is locked.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "array.hpp"
+#include "buffer_lease.hpp"
+#include "headrace/front_port.hpp"
 #include "register.hpp"
+#include "translate_error.hpp"
+
+namespace py = pybind11;
 
 namespace headrace::bindings {
 
-void register_front(pybind11::module_ & /*m*/) {}
+namespace {
+
+/// Bodies up to this size are decoded with the GIL held: some ten microseconds of work.
+constexpr std::size_t kKeepGilBelow = 32 << 10;
+/// Replies with more bytes of tensors than this are not encoded in the event loop.
+constexpr std::uint64_t kLargeReply = 64 << 10;
+
+enum : int { kEncoded = 0, kLarge = 1, kFailed = 2 }; // second item of what take_replies gives
+
+std::shared_ptr<Channel> make_channel(std::uint64_t request_bytes, std::uint64_t reply_bytes) {
+  static std::atomic<std::uint64_t> generation{0};
+  return std::make_shared<Channel>(request_bytes, reply_bytes, ++generation);
+}
+
+/// The core's port and the buffer that it encodes small replies in.
+struct PyFrontPort {
+  PyFrontPort(std::shared_ptr<Channel> channel, std::shared_ptr<SignatureSet> signatures,
+              std::uint64_t max_payload_bytes, std::uint64_t max_reply_bytes)
+      : port(std::move(channel), std::move(signatures), max_payload_bytes, max_reply_bytes) {}
+
+  FrontPort port;
+  ByteBuffer text;
+};
+
+std::uint64_t admit(const PyFrontPort &self, const Admission &admission) {
+  if (admission.accepted)
+    return admission.rows;
+  raise("OverloadError", "no room for the request: " + std::to_string(self.port.in_flight()) +
+                             " are in flight, " + std::to_string(self.port.in_flight_bytes()) +
+                             " bytes; the ring has " +
+                             std::to_string(self.port.capacity_bytes()));
+}
+
+std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::object &body,
+                     const DecodeOptions &decode, std::shared_ptr<EncodeOptions> encode,
+                     std::uint64_t deadline_ns) {
+  const BufferLease lease(body);
+  const auto run = [&] {
+    return self.port.submit(request_id, lease.bytes(), decode, std::move(encode), deadline_ns);
+  };
+  const Result<Admission> result = [&] {
+    if (lease.bytes().size() < kKeepGilBelow)
+      return run();
+    const py::gil_scoped_release released; // safe: see the head of the file
+    return run();
+  }();
+  if (!result)
+    raise_error(result.error());
+  return admit(self, result.value());
+}
+
+std::unique_ptr<Draft> prepare(const PyFrontPort &self, const py::object &body,
+                               const DecodeOptions &decode) {
+  const BufferLease lease(body);
+  Result<Draft> result = [&] {
+    const py::gil_scoped_release released; // safe: only constants of the port are used
+    return self.port.prepare(lease.bytes(), decode);
+  }();
+  if (!result)
+    raise_error(result.error());
+  return std::make_unique<Draft>(std::move(result).value());
+}
+
+std::uint64_t submit_draft(PyFrontPort &self, std::uint64_t request_id, Draft &draft,
+                           std::shared_ptr<EncodeOptions> encode, std::uint64_t deadline_ns) {
+  if (!draft.file)
+    throw py::value_error("the draft was submitted before");
+  return admit(self, self.port.submit_draft(request_id, draft, std::move(encode), deadline_ns));
+}
+
+py::object error_tuple(std::string_view code, std::string_view path, std::string_view message) {
+  return py::make_tuple(to_str(code), to_str(path), to_str(message));
+}
+
+/// What Python gets of a reply: its kind and the object that goes with it.
+std::pair<int, py::object> present(PyFrontPort &self, const TakenReply &taken) {
+  if (taken.error)
+    return {kFailed, error_tuple(taken.error->code, taken.error->path, taken.error->message)};
+  if (taken.encode == nullptr || taken.data_bytes > kLargeReply)
+    return {kLarge, py::cast(self.port.hold(taken))};
+  self.text.clear();
+  const auto encoded = encode_predict(taken.outputs, taken.format, *taken.encode, self.text);
+  if (!encoded) {
+    const Error &error = encoded.error();
+    return {kFailed, error_tuple(name_of(error.code), error.path, error.message)};
+  }
+  return {kEncoded, py::bytes(self.text.data(), self.text.size())};
+}
+
+py::tuple to_tuple(PyFrontPort &self, const TakenReply &taken, bool timings) {
+  const auto [kind, payload] = present(self, taken);
+  if (timings)
+    return py::make_tuple(taken.request_id, kind, payload, taken.wait_ns, taken.run_ns);
+  return py::make_tuple(taken.request_id, kind, payload);
+}
+
+py::list take_replies(PyFrontPort &self, std::size_t limit, bool timings) {
+  py::list replies;
+  bool exhausted = false;
+  self.port.begin_taking();
+  try {
+    while (replies.size() < limit && !exhausted) {
+      if (const auto taken = self.port.next_reply())
+        replies.append(to_tuple(self, *taken, timings));
+      else
+        exhausted = self.port.sleep();
+    }
+  } catch (const BrokenPeer &) {
+    if (replies.empty()) // else those that came before it are delivered, and it is met again
+      throw;
+  }
+  self.port.finish_taking(exhausted);
+  return replies;
+}
+
+void push_again(PyFrontPort &self, PyFrontPort &dead, std::uint64_t request_id, bool alone) {
+  try {
+    const bool accepted = self.port.push_again(dead.port, request_id, alone);
+    admit(self, {accepted, 0});
+  } catch (const std::out_of_range &missing) {
+    throw py::key_error(missing.what());
+  }
+}
+
+py::list unanswered(const PyFrontPort &self) {
+  py::list left;
+  for (const Unanswered &request : self.port.unanswered())
+    left.append(py::make_tuple(request.request_id, request.was_running, request.deaths));
+  return left;
+}
+
+py::dict front_stats(const PyFrontPort &self) {
+  const FrontStats &stats = self.port.stats();
+  py::dict counts;
+  counts["submitted"] = stats.submitted;
+  counts["by_reference"] = stats.by_reference;
+  counts["full"] = stats.full;
+  counts["replies"] = stats.replies;
+  counts["errors"] = stats.errors;
+  counts["cancelled"] = stats.cancelled;
+  counts["unknown_replies"] = stats.unknown_replies;
+  counts["wait_ns"] = stats.wait_ns;
+  counts["run_ns"] = stats.run_ns;
+  return counts;
+}
+
+py::bytes encode_held(const HeldReply &reply, std::shared_ptr<EncodeOptions> options) {
+  const EncodeOptions *chosen = options ? options.get() : reply.encode_options();
+  if (chosen == nullptr)
+    throw py::value_error("the request came without encode options; give them here");
+  ByteBuffer text;
+  const auto encoded = [&] {
+    const py::gil_scoped_release released; // safe: nothing of Python's is touched
+    return encode_predict(reply.outputs(), reply.format(), *chosen, text);
+  }();
+  if (!encoded)
+    raise_error(encoded.error(), "EncodeError");
+  return {text.data(), text.size()};
+}
+
+/// What lies in the ring is copied, so that an array which somebody keeps cannot hold up the ring; a memfd is lent.
+py::dict held_tensors(const py::object &self) {
+  const auto &reply = self.cast<const HeldReply &>();
+  const py::handle owner = reply.is_in_ring() ? py::handle() : py::handle(self);
+  py::dict arrays;
+  for (const NamedTensor &output : reply.outputs())
+    arrays[to_str(output.name)] = to_array(output.tensor, owner);
+  return arrays;
+}
+
+void register_port(py::module_ &m) {
+  py::class_<PyFrontPort>(m, "FrontPort")
+      .def(py::init<std::shared_ptr<Channel>, std::shared_ptr<SignatureSet>, std::uint64_t,
+                    std::uint64_t>(),
+           py::arg("channel"), py::arg("signatures"), py::kw_only(), py::arg("max_payload_bytes"),
+           py::arg("max_reply_bytes"))
+      .def("submit", &submit, py::arg("request_id"), py::arg("body"), py::kw_only(),
+           py::arg("decode"), py::arg("encode").none(true), py::arg("deadline_ns"))
+      .def("prepare", &prepare, py::arg("body"), py::kw_only(), py::arg("decode"))
+      .def("submit_draft", &submit_draft, py::arg("request_id"), py::arg("draft"), py::kw_only(),
+           py::arg("encode").none(true), py::arg("deadline_ns"))
+      .def("take_replies", &take_replies, py::arg("limit") = 256, py::kw_only(),
+           py::arg("timings") = false)
+      .def("cancel", [](PyFrontPort &self, std::uint64_t id) { return self.port.cancel(id); },
+           py::arg("request_id"))
+      .def("unanswered", &unanswered)
+      .def("push_again", &push_again, py::arg("dead"), py::arg("request_id"), py::kw_only(),
+           py::arg("alone"))
+      .def("stats", &front_stats)
+      .def("close", [](PyFrontPort &self) { self.port.close(); })
+      .def_property_readonly("doorbell", [](const PyFrontPort &s) { return s.port.doorbell(); })
+      .def_property_readonly("in_flight", [](const PyFrontPort &s) { return s.port.in_flight(); })
+      .def_property_readonly("in_flight_rows",
+                             [](const PyFrontPort &s) { return s.port.in_flight_rows(); })
+      .def_property_readonly("in_flight_bytes",
+                             [](const PyFrontPort &s) { return s.port.in_flight_bytes(); })
+      .def_property_readonly("capacity_bytes",
+                             [](const PyFrontPort &s) { return s.port.capacity_bytes(); })
+      .def_property_readonly("max_inline_bytes",
+                             [](const PyFrontPort &s) { return s.port.max_inline_bytes(); })
+      .def_property_readonly("running_since_ns",
+                             [](const PyFrontPort &s) { return s.port.running_since_ns(); });
+}
+
+} // namespace
+
+void register_front(py::module_ &m) {
+  register_translations();
+  py::class_<Channel, std::shared_ptr<Channel>>(m, "Channel")
+      .def(py::init(&make_channel), py::kw_only(), py::arg("request_bytes") = 8 << 20,
+           py::arg("reply_bytes") = 8 << 20)
+      .def("worker_fds", &Channel::worker_fds)
+      .def("close_worker_fds", &Channel::close_worker_fds)
+      .def("close", &Channel::close);
+  py::class_<Draft>(m, "Draft")
+      .def_readonly("rows", &Draft::rows)
+      .def_readonly("nbytes", &Draft::data_bytes);
+  py::class_<HeldReply>(m, "Reply")
+      .def("encode", &encode_held, py::arg("options") = std::shared_ptr<EncodeOptions>())
+      .def("tensors", [](const py::object &self) { return held_tensors(self); })
+      .def_property_readonly("nbytes", &HeldReply::data_bytes)
+      .def_property_readonly("format", [](const HeldReply &reply) {
+        return reply.format() == Format::kRow ? "row" : "columnar";
+      });
+  register_port(m);
+}
 
 } // namespace headrace::bindings

@@ -2,13 +2,16 @@
 
 #include <pybind11/pybind11.h>
 
+#include <exception>
+#include <string>
+#include <system_error>
+
+#include "headrace/memory_file.hpp"
+
 namespace py = pybind11;
 
 namespace headrace::bindings {
 
-namespace {
-
-// Input bytes quoted in a message need not be UTF-8, and an error about them must still be raised.
 py::str to_str(std::string_view text) {
   PyObject *decoded =
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
@@ -16,8 +19,6 @@ py::str to_str(std::string_view text) {
     throw py::error_already_set();
   return py::reinterpret_steal<py::str>(decoded);
 }
-
-} // namespace
 
 void raise_error(const Error &error, const char *python_class) {
   const py::object type = py::module_::import("headrace.errors").attr(python_class);
@@ -30,5 +31,25 @@ void raise_error(const Error &error, const char *python_class) {
   throw py::error_already_set();
 }
 
+void raise(const char *python_class, std::string_view message) {
+  const py::object type = py::module_::import("headrace.errors").attr(python_class);
+  PyErr_SetObject(type.ptr(), to_str(message).ptr());
+  throw py::error_already_set();
+}
+
+void register_translations() {
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown)
+        std::rethrow_exception(thrown);
+    } catch (const BrokenPeer &broken) {
+      const py::object type = py::module_::import("headrace.errors").attr("RemoteProtocolError");
+      PyErr_SetString(type.ptr(), broken.what());
+    } catch (const std::system_error &failure) {
+      const py::object arguments = py::make_tuple(failure.code().value(), failure.what());
+      PyErr_SetObject(PyExc_OSError, arguments.ptr()); // which picks the subclass by the number
+    }
+  });
+}
 
 } // namespace headrace::bindings

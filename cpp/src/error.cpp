@@ -38,6 +38,8 @@ std::string_view name_of(ErrorCode code) noexcept {
     return "non_finite";
   case ErrorCode::kBatchSize:
     return "batch_size";
+  case ErrorCode::kUnknownOutput:
+    return "unknown_output";
   }
   return "unknown";
 }

@@ -28,6 +28,7 @@ enum class ErrorCode : std::uint16_t {
   kTooLarge,         ///< more bytes than the sink takes
   kNonFinite,        ///< NaN or an infinity where the policy forbids it
   kBatchSize,        ///< outputs that do not share a first dimension in row format
+  kUnknownOutput,    ///< an output is asked for that the model did not give
 };
 
 /// The code's name as the Python face gives it, such as "unknown_input".

@@ -132,6 +132,7 @@ struct TensorView {
 struct NamedTensor {
   std::string_view name;
   TensorView tensor;
+  std::string_view dtype_name = {}; ///< for messages about kUnsupported; empty: not known
 };
 
 /// What a signature declares of one input or output.

@@ -1,0 +1,34 @@
+// What strings mean: their bytes without escapes, and whether they are UTF-8.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "json_syntax.hpp"
+
+namespace headrace {
+
+/// Room that `unescape` may use beyond the bytes it yields: simdjson writes whole registers.
+inline constexpr std::size_t kUnescapeSlack = 64;
+
+/// Writes the string's bytes to `out`, which has room for token.raw().size() + kUnescapeSlack, and
+/// yields how many. `text_end` is where readable memory ends.
+std::size_t unescape(const StringToken &token, const char *text_end, std::byte *out) noexcept;
+std::string unescape(const StringToken &token, const char *text_end);
+
+/// Does the string, unescaped, equal `plain`?
+bool equals(const StringToken &token, std::string_view plain, const char *text_end);
+
+/// Reads a b64 object: exactly one member, named `b64`, with a string. Yields the text after it;
+/// nullptr if the object at `p` is another one (or malformed, which is judged elsewhere).
+const char *scan_b64_object(const char *p, const char *end, StringToken &value);
+
+/// Place in the raw text of the byte that is `index`-th after unescaping.
+const char *raw_position(const StringToken &token, std::size_t index) noexcept;
+
+bool is_utf8(std::string_view text) noexcept;
+/// First byte that no valid UTF-8 can have at its place, or nullptr.
+const char *find_invalid_utf8(const char *p, const char *end) noexcept;
+
+} // namespace headrace

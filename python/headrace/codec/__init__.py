@@ -1,0 +1,14 @@
+"""JSON request bodies to tensors, and tensors to JSON response bodies."""
+
+from headrace.codec.decode import PredictRequest, check_predict, decode_predict
+from headrace.codec.encode import encode_classify, encode_error, encode_predict, encode_regress
+
+__all__ = [
+    "PredictRequest",
+    "check_predict",
+    "decode_predict",
+    "encode_classify",
+    "encode_error",
+    "encode_predict",
+    "encode_regress",
+]
