@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "array.hpp"
-#include "buffer_lease.hpp"
+#include "buffer.hpp"
+#include "decode_options.hpp"
 #include "headrace/front_port.hpp"
 #include "register.hpp"
 #include "translate_error.hpp"
@@ -55,11 +56,11 @@ std::uint64_t admit(const PyFrontPort &self, const Admission &admission) {
 }
 
 std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::object &body,
-                     const DecodeOptions &decode, std::shared_ptr<EncodeOptions> encode,
+                     const OwnedDecodeOptions &decode, std::shared_ptr<EncodeOptions> encode,
                      std::uint64_t deadline_ns) {
   const BufferLease lease(body);
   const auto run = [&] {
-    return self.port.submit(request_id, lease.bytes(), decode, std::move(encode), deadline_ns);
+    return self.port.submit(request_id, lease.bytes(), decode.view(), std::move(encode), deadline_ns);
   };
   const Result<Admission> result = [&] {
     if (lease.bytes().size() < kKeepGilBelow)
@@ -73,11 +74,11 @@ std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::obje
 }
 
 std::unique_ptr<Draft> prepare(const PyFrontPort &self, const py::object &body,
-                               const DecodeOptions &decode) {
+                               const OwnedDecodeOptions &decode) {
   const BufferLease lease(body);
   Result<Draft> result = [&] {
     const py::gil_scoped_release released; // safe: only constants of the port are used
-    return self.port.prepare(lease.bytes(), decode);
+    return self.port.prepare(lease.bytes(), decode.view());
   }();
   if (!result)
     raise_error(result.error());

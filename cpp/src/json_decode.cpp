@@ -35,7 +35,7 @@ public:
       : signatures_(signatures), name_(options.default_signature),
         scope_{text_of_body(body), options, sink, 0, {}}, end_(scope_.text.end) {
     const std::string_view whole = between(scope_.text.begin, end_);
-    rules_ = {options.max_depth, !is_utf8(whole)};
+    rules_ = {options.max_depth, !is_valid_utf8(whole)};
     if (decoding())
       scope_.commas = count_commas(whole);
   }

@@ -152,7 +152,7 @@ const char *raw_position(const StringToken &token, std::size_t index) noexcept {
   return p;
 }
 
-bool is_utf8(std::string_view text) noexcept {
+bool is_valid_utf8(std::string_view text) noexcept {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
