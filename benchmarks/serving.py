@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import sys
 import tempfile
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -94,7 +95,7 @@ def compare(
                 for connections in CONNECTIONS:  # warms up, counts for nothing
                     apply_load(running[name].url, body, connections, 1)
         for number in range(rounds):
-            print(f"# {model.name}: round {number + 1} of {rounds}", flush=True)
+            print(f"# {model.name}: round {number + 1} of {rounds}", file=sys.stderr)
             for connections in CONNECTIONS:
                 for name in harness.shifted(names, number):
                     with running[name].awake():
@@ -121,7 +122,8 @@ def report(name: str, samples: Samples, names: list[str]) -> str:
         ),
         [_ratios(c, first, others, samples) for c in CONNECTIONS],
     )
-    return f"### {name}\n\n{figures}\n" + (f"\n{ratios}\n" if others else "")
+    tables = [figures, ratios] if others else [figures]
+    return "\n\n".join([f"### {name}", *tables, foreign_load(samples)]) + "\n"
 
 
 def _figures(connections: int, name: str, samples: list[Sample]) -> list[str]:
@@ -150,9 +152,9 @@ def _ratios(connections: int, first: str, others: list[str], samples: Samples) -
     return [str(connections), *speeds, *(ratio(other, "p99_us", "{:.2f}") for other in others)]
 
 
-def foreign_load(results: dict[str, Samples]) -> str:
+def foreign_load(samples: Samples) -> str:
     """How far other work on the machine may have disturbed the figures."""
-    spread = Spread([s.foreign_cores for r in results.values() for row in r.values() for s in row])
+    spread = Spread([s.foreign_cores for row in samples.values() for s in row])
     return (
         "Processor time taken by neither the measured server nor the load generator: "
         f"median {spread.median:.2f} cores, at most {spread.high:.2f}."
@@ -188,24 +190,18 @@ def main() -> None:
     facts, software = harness.machine(), harness.versions(SOFTWARE)
     names, rounds, seconds = arguments.servers, arguments.rounds, arguments.seconds
     minutes = 2 * len(names) * len(CONNECTIONS) * (rounds * seconds + 1) / 60
-    print(f"# about {minutes + 0.3 * len(names):.0f} minutes", flush=True)
+    print(f"# about {minutes + 0.3 * len(names):.0f} minutes", file=sys.stderr)
+    print(harness.describe(facts, software))
+    print(f"{rounds} rounds of {seconds} s a burst; load by {generator()}.\n", flush=True)
+    result = {"machine": facts, "versions": software, "generator": generator(), "models": {}}
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
         scratch = Path(directory)
-        results = {
-            model.name: compare(model, names, rounds, seconds, scratch)
-            for model in models.build(scratch / "models").values()
-        }
-    conditions = f"{rounds} rounds of {seconds} s a burst; load by {generator()}."
-    print(harness.describe(facts, software) + f"\n{conditions}\n{foreign_load(results)}\n")
-    for name, samples in results.items():
-        print(report(name, samples, names))
-    if arguments.json:
-        figures = {name: to_json(samples) for name, samples in results.items()}
-        conditions = {"rounds": rounds, "seconds": seconds, "generator": generator()}
-        harness.write_json(
-            arguments.json,
-            {"machine": facts, "versions": software, "conditions": conditions, "models": figures},
-        )
+        for model in models.build(scratch / "models").values():
+            samples = compare(model, names, rounds, seconds, scratch)
+            print(report(model.name, samples, names), flush=True)
+            result["models"][model.name] = to_json(samples)
+            if arguments.json:
+                harness.write_json(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ if __name__ == "__main__":
         host="127.0.0.1",
         port=int(sys.argv[2]),
         workers=int(sys.argv[3]) if len(sys.argv) > 3 else 1,
+        timeout_worker_healthcheck=60,  # a worker that still imports TensorFlow answers no ping
         loop="uvloop",
         http="httptools",
         access_log=False,
