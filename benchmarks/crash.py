@@ -98,17 +98,18 @@ async def _kill_once(running: Running, answers: Answers, connections: int) -> fl
     (victim,) = workers(running)
     answers.reset()
     os.kill(victim, signal.SIGKILL)
-    await _until(lambda: workers(running) not in ([], [victim]), "a successor")
+    await _until(running, lambda: workers(running) not in ([], [victim]), "a successor")
     # At most `connections` answers of the dead worker can still be on their way.
     goal = answers.count + 2 * connections + 1
-    await _until(lambda: answers.count >= goal, "the successor's answers")
+    await _until(running, lambda: answers.count >= goal, "the successor's answers")
     await asyncio.sleep(SETTLE_S)
     return answers.longest_gap_s * 1000
 
 
-async def _until(condition: Callable[[], bool], what: str) -> None:
+async def _until(running: Running, condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + RECOVERY_TIMEOUT_S
     while not condition():
+        running.server.check_running()
         if time.monotonic() > deadline:
             raise ServerFailed(f"waited {RECOVERY_TIMEOUT_S} s for {what}")
         await asyncio.sleep(0.005)
