@@ -1,8 +1,8 @@
 """Load for a server: `wrk` where it is installed, else the asyncio client of client.py.
 
 Both are closed loops, so a latency here is that of a client that waits for each answer; it is no
-forecast for arrivals that do not wait. The asyncio client needs many times the processor time of
-wrk and so holds fast servers back: its figures are lower bounds, and the report says so.
+forecast for arrivals that do not wait. The asyncio client is Python and shares the cores
+with the server, so figures of fast servers are lower bounds with it, and the report says so.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def apply_load(url: str, body: Path, connections: int, duration_s: float) -> Loa
 
 
 def _wrk(url: str, body: Path, connections: int, duration_s: float) -> Load:
-    # One thread: it drives over 100,000 requests a second, and the server needs the other cores.
+    # One thread: the server needs the other cores.
     command = ["wrk", "-t1", f"-c{connections}", f"-d{duration_s:g}s", "--timeout", "10s"]
     run = subprocess.run(
         [*command, "-s", str(SCRIPT), url],

@@ -1,8 +1,12 @@
 """Mosec: `mosec_app.py SAVED_MODEL PORT [WORKERS]`.
 
 Dynamic batching as its documentation recommends for models: a batch leaves with `max_batch_size`
-requests or after `max_wait_time`, whose smallest value is 1 ms. Of 8, 16, 32 and 64 requests, 32
-did best at 32 connections. orjson both ways. WORKERS (default 1) each hold a copy of the model.
+requests or after `max_wait_time`, whose smallest value is 1 ms. orjson both ways. WORKERS (default
+1) each hold a copy of the model.
+
+32 requests a batch is a compromise from a rough trial (two runs each, not in turn): at 32
+connections 8, 16 and 32 were close on half_plus_three, 16 and 32 on the perceptron; 64 was slower
+there and faster at 128 connections. Two workers were faster on half_plus_three at 32 connections.
 """
 
 import os

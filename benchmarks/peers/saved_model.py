@@ -1,6 +1,6 @@
 """How every peer runs the model: the SavedModel's own concrete function, looked up once.
 
-TensorFlow keeps its default thread pools, in the peers as in Headrace.
+TensorFlow keeps its default thread pools.
 """
 
 from __future__ import annotations
