@@ -91,6 +91,7 @@ class Application:
         self._executor = executor
         self._large_body_bytes = options.large_body_bytes
         self._timeout_ns = int((options.timeout_s or 0) * 1e9)
+        self._max_json_depth = options.max_json_depth
         self._decode = DecodeOptions(check_shapes=True, max_depth=options.max_json_depth)
         self._encode = EncodeOptions()
         self._handlers: dict[tuple[bytes, bytes], Handler] = {}
@@ -158,7 +159,7 @@ class Application:
             endpoint = self._registry.find(route.model, route.version, route.label)
         except ModelError:
             # What is wrong with the body itself is said first.
-            check_predict(body, max_depth=self._decode.max_depth)
+            check_predict(body, max_depth=self._max_json_depth)
             raise
         deadline = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else 0
         call = PredictCall(self, exchange, deadline)
