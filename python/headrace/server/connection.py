@@ -366,13 +366,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.state.budget.give_back(exchange.charge)
             exchange.charge = 0
         exchanges = self._exchanges
+        exchange.parts = parts
         if exchanges[0] is not exchange:
-            exchange.parts = parts
             return
-        self._out += parts
-        exchanges.popleft()
         while exchanges and exchanges[0].parts is not None:
-            self._out += exchanges.popleft().parts or ()
+            first = exchanges.popleft()
+            self._out += first.parts or ()
+            if not first.keep_alive:
+                self._end_after_answer()
         if not exchanges and self._continue_due:
             self._send_continue()
         if self._processing:
@@ -383,6 +384,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             # The handler may be about to answer the next one, too: then both go in one write.
             self._flush_due = True
             self.state.loop.call_soon(self._flush_later)
+
+    def _end_after_answer(self) -> None:
+        """The answer just given says that it is the last, whatever the client has sent since."""
+        self._deaf = True
+        if self._exchanges or self._body is not None or self._receiver is not None:
+            self._lingering = True
+            self._drop_input()
+            self._abandon_exchanges()
 
     def _flush_later(self) -> None:
         self._flush_due = False
@@ -473,13 +482,16 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _abandon(self) -> None:
         self._drop_input()
         self._deaf = True
+        self._abandon_exchanges()
+        self._out.clear()
+
+    def _abandon_exchanges(self) -> None:
         while self._exchanges:
             exchange = self._exchanges.popleft()
             if exchange.charge:
                 self.state.budget.give_back(exchange.charge)
                 exchange.charge = 0
             exchange.disconnect()
-        self._out.clear()
 
     # --- time --------------------------------------------------------------------------------
 
