@@ -95,6 +95,7 @@ class FakeTransport:
 
     def abort(self) -> None:
         self.aborted = self.closing = True
+        self.unsent = 0
 
     def pause_reading(self) -> None:
         self.reading = False

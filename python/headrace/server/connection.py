@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 # One read of a body received in place: large enough to be cheap, small enough that the loop comes
 # back to other connections (libuv reads up to 32 times while reads fill what they are given).
 _FILL_BYTES: Final = 256 << 10
-# One read of a compressed body: it may inflate to a thousand times its size before the loop's turn.
+# Taken of a compressed body at once: it may inflate to a thousand times its size.
 _INFLATE_READ_BYTES: Final = 8 << 10
 _INFLATED_PER_TURN_BYTES: Final = 1 << 20
 # Several answers in one write are copied together up to this size.
@@ -212,6 +212,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         while position < size and not self._deaf:
             if self._receiver is not None:
                 position = self._decode(self._receiver, data, position)
+                if self._paused:
+                    self._held.append(data[position:])
+                    return
                 continue
             if len(self._exchanges) >= most or self._write_blocked:
                 self._hold(data[position:])
@@ -282,12 +285,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._invite(head, False)
 
     def _decode(self, receiver: Receiver, data: bytes, position: int) -> int:
+        head = self._head
+        assert head is not None
+        if head.coding is not None:
+            data = data[: position + _INFLATE_READ_BYTES]
         before = receiver.sink.charge
         start, position = position, receiver.receive(data, position)
         self._received += position - start
         if receiver.done:
-            assert self._head is not None
-            head, body, charge = self._head, receiver.sink.finish(), receiver.sink.charge
+            body, charge = receiver.sink.finish(), receiver.sink.charge
             self._receiver = self._head = None
             self._window = self.state.receive_memory
             self._dispatch(head, body, SLACK_BYTES, charge)
