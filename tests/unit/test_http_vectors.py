@@ -1,8 +1,9 @@
-"""Each request vector gives the same whole, cut anywhere, byte by byte, and before other requests."""
+"""Each request vector gives the same whole, cut anywhere, byte by byte, and before others."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_request_that_follows_is_answered_only_on_an_open_connection(
 
 def test_request_follows_another_with_the_same_result(vector: dict[str, Any]) -> None:
     data = raw(vector)
-    seen, answers, ended = run(vector, data)
+    seen, answers, _ = run(vector, data)
     if "limits" in vector:
         return
     assert run(vector, FOLLOWING + data)[0][1:] == seen  # type: ignore[index]
@@ -101,7 +102,7 @@ def test_any_chunking_gives_the_same(data: st.DataObject) -> None:
     wire_bytes = b"".join(map(raw, vectors)) or FOLLOWING
     cuts = data.draw(st.lists(st.integers(0, len(wire_bytes)), max_size=12).map(sorted))
     edges = [0, *cuts, len(wire_bytes)]
-    chunks = [wire_bytes[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    chunks = [wire_bytes[a:b] for a, b in pairwise(edges) if a < b]
     assert run({}, *chunks) == run({}, wire_bytes)
 
 

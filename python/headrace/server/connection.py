@@ -81,6 +81,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_held",
         "_lingering",
         "_out",
+        "_out_bytes",
         "_partial",
         "_paused",
         "_processing",
@@ -103,6 +104,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._exchanges: deque[Exchange] = deque()
         self._out: list[Body] = []
+        self._out_bytes = 0
         self._window = state.receive_memory
         self._partial: PartialHead | None = None
         self._body: _Body | None = None
@@ -216,6 +218,8 @@ class HttpConnection(asyncio.BufferedProtocol):
                     self._held.append(data[position:])
                     return
                 continue
+            if self._out_bytes > _JOINED_BYTES:
+                self._flush()  # so that the transport can say that the client takes no more
             if len(self._exchanges) >= most or self._write_blocked:
                 self._hold(data[position:])
                 return
@@ -317,6 +321,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _send_continue(self) -> None:
         self._continue_due = False
         self._out.append(_CONTINUE)
+        self._out_bytes += len(_CONTINUE)
 
     # --- holding back ------------------------------------------------------------------------
 
@@ -377,7 +382,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         while exchanges and exchanges[0].parts is not None:
             first = exchanges.popleft()
-            self._out += first.parts or ()
+            for part in first.parts or ():
+                self._out.append(part)
+                self._out_bytes += len(part)
             if not first.keep_alive:
                 self._end_after_answer()
         if not exchanges and self._continue_due:
@@ -409,18 +416,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         out = self._out
         if transport is None:
             return
-        if len(out) == 1:
-            size = len(out[0])
-            transport.write(out[0])
-            out.clear()
-        else:
-            self._out = []
-            size = sum(map(len, out))
-            if size <= _JOINED_BYTES:
-                transport.write(b"".join(out))
-            else:
-                transport.writelines(out)
+        size = self._out_bytes
+        self._out = []
+        self._out_bytes = 0
         self._counters.bytes_sent += size
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size <= _JOINED_BYTES:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
         self._since = self.state.now
         if self._deaf and not self._exchanges:
             self._close()
@@ -490,6 +495,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._deaf = True
         self._abandon_exchanges()
         self._out.clear()
+        self._out_bytes = 0
 
     def _abandon_exchanges(self) -> None:
         while self._exchanges:
