@@ -145,9 +145,7 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def load(
-    port: int, pid: int, connections: int, seconds: int, script: Path
-) -> tuple[float, float]:
+def load(port: int, pid: int, connections: int, seconds: int, script: Path) -> tuple[float, float]:
     """Requests per second of one run of wrk, and the server's microseconds per request."""
     before = processor_s(pid)
     command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]

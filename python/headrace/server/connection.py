@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 # One read of a body received in place: large enough to be cheap, small enough that the loop comes
 # back to other connections (libuv reads up to 32 times while reads fill what they are given).
 _FILL_BYTES: Final = 256 << 10
-# One read of a compressed body: it may inflate to a thousand times its size before the loop's turn.
+# Taken of a compressed body at once: it may inflate to a thousand times its size.
 _INFLATE_READ_BYTES: Final = 8 << 10
 _INFLATED_PER_TURN_BYTES: Final = 1 << 20
 # Several answers in one write are copied together up to this size.
@@ -81,6 +81,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         "_held",
         "_lingering",
         "_out",
+        "_out_bytes",
         "_partial",
         "_paused",
         "_processing",
@@ -103,6 +104,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._exchanges: deque[Exchange] = deque()
         self._out: list[Body] = []
+        self._out_bytes = 0
         self._window = state.receive_memory
         self._partial: PartialHead | None = None
         self._body: _Body | None = None
@@ -212,7 +214,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         while position < size and not self._deaf:
             if self._receiver is not None:
                 position = self._decode(self._receiver, data, position)
+                if self._paused:
+                    self._held.append(data[position:])
+                    return
                 continue
+            if self._out_bytes > _JOINED_BYTES:
+                self._flush()  # so that the transport can say that the client takes no more
             if len(self._exchanges) >= most or self._write_blocked:
                 self._hold(data[position:])
                 return
@@ -282,12 +289,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._invite(head, False)
 
     def _decode(self, receiver: Receiver, data: bytes, position: int) -> int:
+        head = self._head
+        assert head is not None
+        if head.coding is not None:
+            data = data[: position + _INFLATE_READ_BYTES]
         before = receiver.sink.charge
         start, position = position, receiver.receive(data, position)
         self._received += position - start
         if receiver.done:
-            assert self._head is not None
-            head, body, charge = self._head, receiver.sink.finish(), receiver.sink.charge
+            body, charge = receiver.sink.finish(), receiver.sink.charge
             self._receiver = self._head = None
             self._window = self.state.receive_memory
             self._dispatch(head, body, SLACK_BYTES, charge)
@@ -311,6 +321,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _send_continue(self) -> None:
         self._continue_due = False
         self._out.append(_CONTINUE)
+        self._out_bytes += len(_CONTINUE)
 
     # --- holding back ------------------------------------------------------------------------
 
@@ -366,13 +377,16 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.state.budget.give_back(exchange.charge)
             exchange.charge = 0
         exchanges = self._exchanges
+        exchange.parts = parts
         if exchanges[0] is not exchange:
-            exchange.parts = parts
             return
-        self._out += parts
-        exchanges.popleft()
         while exchanges and exchanges[0].parts is not None:
-            self._out += exchanges.popleft().parts or ()
+            first = exchanges.popleft()
+            for part in first.parts or ():
+                self._out.append(part)
+                self._out_bytes += len(part)
+            if not first.keep_alive:
+                self._end_after_answer()
         if not exchanges and self._continue_due:
             self._send_continue()
         if self._processing:
@@ -384,6 +398,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._flush_due = True
             self.state.loop.call_soon(self._flush_later)
 
+    def _end_after_answer(self) -> None:
+        """The answer just given says that it is the last, whatever the client has sent since."""
+        self._deaf = True
+        if self._exchanges or self._body is not None or self._receiver is not None:
+            self._lingering = True
+            self._drop_input()
+            self._abandon_exchanges()
+
     def _flush_later(self) -> None:
         self._flush_due = False
         if self._out:
@@ -394,18 +416,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         out = self._out
         if transport is None:
             return
-        if len(out) == 1:
-            size = len(out[0])
-            transport.write(out[0])
-            out.clear()
-        else:
-            self._out = []
-            size = sum(map(len, out))
-            if size <= _JOINED_BYTES:
-                transport.write(b"".join(out))
-            else:
-                transport.writelines(out)
+        size = self._out_bytes
+        self._out = []
+        self._out_bytes = 0
         self._counters.bytes_sent += size
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size <= _JOINED_BYTES:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
         self._since = self.state.now
         if self._deaf and not self._exchanges:
             self._close()
@@ -473,13 +493,17 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _abandon(self) -> None:
         self._drop_input()
         self._deaf = True
+        self._abandon_exchanges()
+        self._out.clear()
+        self._out_bytes = 0
+
+    def _abandon_exchanges(self) -> None:
         while self._exchanges:
             exchange = self._exchanges.popleft()
             if exchange.charge:
                 self.state.budget.give_back(exchange.charge)
                 exchange.charge = 0
             exchange.disconnect()
-        self._out.clear()
 
     # --- time --------------------------------------------------------------------------------
 

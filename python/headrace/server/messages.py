@@ -122,7 +122,8 @@ class Exchange:
         """Answer the request.
 
         ``body`` belongs to the connection from now on and must not change. ``headers`` are sent
-        beside Content-Type, Date and Content-Length.
+        beside Content-Type, Date and Content-Length; ``Connection: close`` among them makes this
+        the connection's last answer.
 
         Raises:
             LocalProtocolError: The exchange has its answer already.
@@ -168,7 +169,11 @@ class Exchange:
         else:
             start = connection.state.start_of_answer(status, content_type)
             lines = [start, b"%d\r\n" % len(body)]
-        lines += [b"%b: %b\r\n" % pair for pair in headers]
+        for name, value in headers:
+            if name.lower() == b"connection":
+                self.keep_alive = self.keep_alive and value.lower() != b"close"
+            else:
+                lines.append(b"%b: %b\r\n" % (name, value))
         if not self.keep_alive:
             lines.append(b"Connection: close\r\n")
         elif self.request.head.http_version == (1, 0):
