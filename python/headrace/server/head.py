@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import httptools
@@ -45,7 +46,7 @@ _CODINGS: Final = {b"gzip": "gzip", b"x-gzip": "gzip", b"deflate": "deflate"}
 
 
 class Head:
-    """Request line and headers. Shared between requests: never changed after ``parse_head``.
+    """Request line and headers. Shared between requests: not changed after ``parse_head``.
 
     Attributes:
         method: Such as ``b"POST"``.
@@ -60,6 +61,8 @@ class Head:
         accepts_gzip: Whether the answer may be compressed.
         is_head: Method HEAD: the answer has no body.
         plain: A kept HTTP/1.1 connection and not HEAD: the answer needs no Connection header.
+        handler: The application's: what it does with this head, once it has found out. The one
+            thing that changes; a client that repeats its head is routed once.
     """
 
     __slots__ = (
@@ -69,6 +72,7 @@ class Head:
         "coding",
         "content_length",
         "expects_continue",
+        "handler",
         "http_version",
         "is_head",
         "keep_alive",
@@ -92,6 +96,7 @@ class Head:
         self.accepts_gzip = False
         self.plain = False
         self.plain_length = 0
+        self.handler: Callable[..., None] | None = None
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
