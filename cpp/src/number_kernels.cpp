@@ -116,7 +116,7 @@ template <class Float> const char *read_float(const char *p, const char *end, Fl
   if (end - p > kQuickText) {
     QuickDecimal d;
     next = read_quickly(p + (negative ? 1 : 0), d);
-    bool certain = next != nullptr;
+    bool certain = next != nullptr && !(negative && d.digits == 0); // -0: by its spelling
     Float magnitude = 0;
     if (certain && d.exponent == 0)
       magnitude = static_cast<Float>(d.digits);
