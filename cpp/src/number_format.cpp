@@ -30,7 +30,7 @@ constexpr auto kSmallPowersOfTen = [] {
   return powers;
 }();
 
-/// Decimal digits of `n`; 1 for zero.
+/// ShortestDecimal digits of `n`; 1 for zero.
 int count_digits(std::uint64_t n) noexcept {
   n |= 1; // changes the number of digits of zero only
   const int guess = ((64 - std::countl_zero(n)) * 1233) >> 12; // log10(2) is about 1233 / 4096
@@ -110,7 +110,7 @@ char *write_with_exponent(const Digits<kWords> &digits, int exponent, char *out)
 }
 
 /// A positive decimal of at most 8 * kWords + 1 digits, spelled by the rule in the header.
-template <std::size_t kWords> char *write_decimal(Decimal decimal, char *out) noexcept {
+template <std::size_t kWords> char *write_decimal(ShortestDecimal decimal, char *out) noexcept {
   constexpr int kDigits = 8 * static_cast<int>(kWords) + 1;
   const int length = count_digits(decimal.digits);
   const Digits<kWords> digits(decimal.digits *
