@@ -30,7 +30,7 @@ constexpr auto kSmallPowersOfTen = [] {
   return powers;
 }();
 
-/// ShortestDecimal digits of `n`; 1 for zero.
+/// Decimal digits of `n`; 1 for zero.
 int count_digits(std::uint64_t n) noexcept {
   n |= 1; // changes the number of digits of zero only
   const int guess = ((64 - std::countl_zero(n)) * 1233) >> 12; // log10(2) is about 1233 / 4096
