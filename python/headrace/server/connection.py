@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, cast
@@ -45,6 +46,10 @@ _JOINED_BYTES: Final = 64 << 10
 # Connections above the limit that may be waiting for their 503 to arrive; further ones get nothing.
 _MOST_REFUSED_AT_ONCE: Final = 128
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+_NO_HEAD: Final = Head(b"\r\n\r\n", b"", b"", (1, 1))
+_NO_HEAD.plain_length = sys.maxsize  # no read is as long
 
 
 class _Body:
@@ -158,12 +163,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             data = self._window[:nbytes].tobytes()
             end = data.find(HEAD_END) + 4
-            head = self._heads.get(data[:end])
-            if head is None or nbytes - end != head.plain_length or self._write_blocked:
-                self._process(data)
-            else:
-                # By far the commonest case: one whole request with a head that was met before.
+            try:
+                head = self._heads[data[:end]] if end > 3 else _NO_HEAD
+            except RequestRefused:
+                head = _NO_HEAD
+            if nbytes - end == head.plain_length and not self._write_blocked:
+                # By far the commonest case, the last one of `_requests`: one whole request.
                 self._dispatch(head, data[end:], 0, 0)
+            else:
+                self._process(data)
 
     def eof_received(self) -> bool:
         """The client will send no more, and is taken to be gone.
@@ -538,9 +546,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif not self._exchanges and waited > limits.idle_timeout_s:
             self.state.counters.idle_closed += 1
             self._close()
-
-
-_NO_HEAD: Final = Head(b"\r\n\r\n", b"", b"", (1, 1))
 
 
 def _refused_exchange(connection: HttpConnection) -> Exchange:
