@@ -379,6 +379,25 @@ class HttpConnection(asyncio.BufferedProtocol):
             return False
         return all(name.lower() != b"content-encoding" for name, _ in headers)
 
+    def answer_plain(self, exchange: Exchange, data: bytes) -> None:
+        """Send an answer that is one piece and not the connection's last: mostly the only one."""
+        if (
+            len(self._exchanges) > 1
+            or self._processing
+            or self._out
+            or self._paused
+            or self._continue_due
+            or self._deaf
+            or exchange.charge
+            or self._transport is None
+        ):
+            self.answer(exchange, [data])
+            return
+        self._exchanges.clear()
+        self._since = self.state.now
+        self._counters.bytes_sent += len(data)
+        self._transport.write(data)
+
     def answer(self, exchange: Exchange, parts: list[Body]) -> None:
         """Send an exchange's answer when those before it have been sent. Called by the exchange."""
         if exchange.charge:
