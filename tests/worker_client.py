@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace import _core
-from headrace.workers.recovery import decide_after_death
+from headrace.serving.retry import decide_after_death
 from headrace.workers.supervisor import (
     Replaced,
     Supervisor,
@@ -79,12 +79,10 @@ class Client:
     def _replace(self, old: _core.FrontPort, new: _core.FrontPort) -> None:
         while self._take(old):
             pass
-        alone, again, give_up = decide_after_death(old.unanswered())
-        for request in alone:
-            new.push_again(old, request, alone=True)
-        for request in again:
-            new.push_again(old, request, alone=False)
-        for request in give_up:
+        decision = decide_after_death(old.unanswered())
+        for request, alone in decision.again:
+            new.push_again(old, request, alone=alone)
+        for request in decision.give_up:
             self._waiting.pop(request)[0].set_exception(Failed("gave up", "two workers died"))
         self._listen(new)
 

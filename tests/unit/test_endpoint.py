@@ -81,7 +81,7 @@ def port():
 
 @pytest.fixture
 def endpoint(port):
-    return Endpoint({}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
+    return Endpoint(1, {}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
 
 
 def submit(endpoint, body=b"x", deadline_ns=0):
@@ -117,7 +117,7 @@ def test_beyond_the_bound_in_rows_nothing_is_accepted(endpoint, port):
 
 def test_a_full_ring_leaves_no_trace(port):
     port.capacity = 0
-    endpoint = Endpoint({}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
+    endpoint = Endpoint(1, {}, port, max_in_flight_rows=10, max_in_flight_bytes=100)
     with pytest.raises(OverloadError, match="full"):
         submit(endpoint)
     assert len(endpoint) == 0

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from ring_loop import DECODE, ENCODE, Loop, WorkerThread, body_of, vector_signatures
+from ring_loop import DECODE, ENCODE, Loop, WorkerThread, body_of
 
 from headrace import (
     DecodeError,
@@ -230,9 +230,7 @@ def test_large_payloads_share_batches(loop):
 def test_draft_is_prepared_on_another_thread(loop):
     drafts = []
     body = body_of([1.0, 2.0])
-    thread = threading.Thread(
-        target=lambda: drafts.append(loop.port.prepare(body, decode=DECODE))
-    )
+    thread = threading.Thread(target=lambda: drafts.append(loop.port.prepare(body, decode=DECODE)))
     thread.start()
     thread.join()
     (draft,) = drafts
@@ -676,5 +674,3 @@ def test_memory_and_references_stay_level(loop):
     gc.collect()
     assert rss_bytes() - level < 8 << 20
     assert (sys.getrefcount(DECODE), sys.getrefcount(options)) == (decode_before, encode_before)
-
-

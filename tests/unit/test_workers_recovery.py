@@ -1,35 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from headrace.workers.recovery import Backoff, decide_after_death
-
-
-@pytest.mark.parametrize(
-    ("unanswered", "decision"),
-    [
-        ([], ([], [], [])),
-        ([(1, False, 0)], ([], [1], [])),
-        ([(1, True, 1)], ([1], [], [])),
-        ([(1, True, 2)], ([], [], [1])),
-        # It killed one worker before and only waited when the next died: still alone, still once.
-        ([(1, False, 1)], ([1], [], [])),
-        # A ring may leave one that was given up; it must not run a third time.
-        ([(1, False, 2)], ([], [], [1])),
-        (
-            [(5, True, 1), (3, False, 0), (9, True, 2), (4, True, 1), (1, False, 0)],
-            ([5, 4], [3, 1], [9]),
-        ),
-    ],
-)
-def test_decision(unanswered: list[tuple[int, bool, int]], decision: object) -> None:
-    assert decide_after_death(unanswered) == decision
-
-
-def test_no_request_is_lost_or_doubled() -> None:
-    unanswered = [(i, i % 2 == 0, i % 4) for i in range(50)]
-    alone, again, give_up = decide_after_death(unanswered)
-    assert sorted(alone + again + give_up) == list(range(50))
+from headrace.workers.recovery import Backoff
 
 
 def test_first_restart_is_at_once() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.config import ModelConfig, ServerConfig
-from headrace.server.application import ApplicationOptions
 from headrace.server.front_end import FrontEndOptions, WorkerDefaults
+from headrace.server.inference import InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.models import ModelSource
 
@@ -26,7 +26,7 @@ def front_end_options(config: ServerConfig) -> FrontEndOptions:
             header_timeout_s=http.header_timeout_s,
             body_timeout_s=http.body_timeout_s,
         ),
-        application=ApplicationOptions(
+        inference=InferenceOptions(
             timeout_s=requests.timeout_s, max_json_depth=requests.max_json_depth
         ),
         workers=WorkerDefaults(

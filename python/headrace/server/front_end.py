@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.server.application import Application, ApplicationOptions
+from headrace.server.application import Application
+from headrace.server.inference import Inference, InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.listener import HttpListener, open_sockets
 from headrace.server.models import ModelKeeper, ModelSource
+from headrace.server.tfserving_api import TensorFlowServingApi, TensorFlowServingOptions
 from headrace.serving.endpoint import Endpoint
 from headrace.serving.registry import Registry
 from headrace.workers.supervisor import Supervisor, SupervisorOptions, Worker, WorkerSpec
@@ -56,7 +58,8 @@ class FrontEndOptions:
         models: What to serve.
         listen: Where to listen.
         http: Limits of connections and bodies.
-        application: Options of the request's path.
+        inference: How requests are carried.
+        tfserving: How TensorFlow Serving's API answers.
         workers: What every worker gets.
         supervisor: How workers are started and restarted.
         max_in_flight_rows: Rows accepted and unanswered, per model version.
@@ -67,7 +70,8 @@ class FrontEndOptions:
     models: Sequence[ModelSource]
     listen: Sequence[Address]
     http: HttpLimits = field(default_factory=HttpLimits)
-    application: ApplicationOptions = field(default_factory=ApplicationOptions)
+    inference: InferenceOptions = field(default_factory=InferenceOptions)
+    tfserving: TensorFlowServingOptions = field(default_factory=TensorFlowServingOptions)
     workers: WorkerDefaults = field(default_factory=WorkerDefaults)
     supervisor: SupervisorOptions = field(default_factory=SupervisorOptions)
     max_in_flight_rows: int = 1 << 17
@@ -84,10 +88,10 @@ class FrontEnd:
         self._executor = ThreadPoolExecutor(_CODEC_THREADS, thread_name_prefix="codec")
         self._registry: Registry[Endpoint] = Registry()
         self._supervisor = Supervisor(options.supervisor)
-        self._application = Application(
-            self._registry, options.application, loop=self._loop, executor=self._executor
-        )
-        self._listener = HttpListener(self._application, options.http)
+        inference = Inference(options.inference, loop=self._loop, executor=self._executor)
+        api = TensorFlowServingApi(self._registry, inference, options.tfserving)
+        application = Application(api, self._registry.unready)
+        self._listener = HttpListener(application, options.http)
         self._keeper = ModelKeeper(
             options.models,
             self._registry,
@@ -156,6 +160,7 @@ class FrontEnd:
 
     def _make_endpoint(self, worker: Worker) -> Endpoint:
         return Endpoint(
+            worker.spec.version,
             worker.signatures,
             worker.port,
             max_in_flight_rows=self._options.max_in_flight_rows,

@@ -21,10 +21,10 @@ from headrace.errors import (
 from headrace.serving.retry import decide_after_death
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
-
     from headrace._core import DecodeOptions, Draft, EncodeOptions, FrontPort, Reply
     from headrace.tensors import Signature
+
+    Body = bytes | bytearray | memoryview
 
 __all__ = ["Call", "Endpoint"]
 
@@ -56,12 +56,14 @@ class Endpoint:
 
     def __init__(
         self,
+        version: int,
         signatures: Mapping[str, Signature],
         port: FrontPort,
         *,
         max_in_flight_rows: int,
         max_in_flight_bytes: int,
     ) -> None:
+        self.version = version
         self.signatures = signatures
         self.poisonous = 0
         """Requests given up because two workers died while running them."""
@@ -84,7 +86,9 @@ class Endpoint:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def submit(self, call: Call, body: Buffer, decode: DecodeOptions, encode: EncodeOptions) -> int:
+    def submit(
+        self, call: Call, body: Body, decode: DecodeOptions, encode: EncodeOptions | None
+    ) -> int:
         """Decode a body into the ring.
 
         Returns:
@@ -102,11 +106,11 @@ class Endpoint:
         self._pending[request_id] = call
         return request_id
 
-    def prepare(self, body: Buffer, decode: DecodeOptions) -> Draft:
+    def prepare(self, body: Body, decode: DecodeOptions) -> Draft:
         """The first half of `submit` for a large body; callable from any thread."""
         return self._port.prepare(body, decode=decode)
 
-    def submit_draft(self, call: Call, draft: Draft, encode: EncodeOptions) -> int:
+    def submit_draft(self, call: Call, draft: Draft, encode: EncodeOptions | None) -> int:
         """The second half, on the loop.
 
         Raises:

@@ -123,23 +123,29 @@ class Registry(Generic[E]):
         """
         endpoint = self._table.get((model, version, label))
         if endpoint is None:
-            raise self._why(model, version, label)
+            number = version if label is None else self.labelled(model, label)
+            raise self._why(model, number)
         return endpoint
+
+    def labelled(self, name: str, label: str) -> int:
+        """The number of the version that carries a label.
+
+        Raises:
+            LabelNotFound: No version has it, or there is no such model to have it.
+        """
+        model = self._models.get(name)
+        labels = {} if model is None else model.labels
+        if label not in labels:
+            known = ", ".join(sorted(labels)) or "none"
+            raise LabelNotFound(name, label, f"labels of this model: {known}")
+        return labels[label]
 
     def unready(self) -> list[str]:
         """A sentence for each configured model that cannot answer now."""
         return [f"{m.name}: {why}" for m in self._models.values() if (why := m.why_not())]
 
-    def _why(
-        self, name: str, version: int | None, label: str | None
-    ) -> ModelNotFound | ModelNotReady | LabelNotFound:
+    def _why(self, name: str, version: int | None) -> ModelNotFound | ModelNotReady:
         model = self._models.get(name)
-        if label is not None:
-            labels = {} if model is None else model.labels
-            if label not in labels:
-                known = ", ".join(sorted(labels)) or "none"
-                return LabelNotFound(name, label, f"labels of this model: {known}")
-            version = labels[label]
         if model is None:
             return ModelNotFound(name, version, self._names_like(name))
         if version is None:

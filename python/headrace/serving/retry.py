@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 __all__ = ["AfterDeath", "decide_after_death"]
 
+_MAX_DEATHS = 2
+
 
 @dataclass(frozen=True, slots=True)
 class AfterDeath:
@@ -34,8 +36,9 @@ def decide_after_death(unanswered: Iterable[tuple[int, bool, int]]) -> AfterDeat
     """
     again = []
     give_up = []
-    for request_id, was_running, deaths in unanswered:
-        if deaths >= 2 and was_running:
+    for request_id, _, deaths in unanswered:
+        # However it stands now: one that was given up before must not run a third time.
+        if deaths >= _MAX_DEATHS:
             give_up.append(request_id)
         else:
             again.append((request_id, deaths > 0))

@@ -1,0 +1,86 @@
+"""What a client may ask of the answer's form, beyond TensorFlow Serving: in the query or headers.
+
+``outputs=a,b`` (only these outputs), ``non_finite=token|null|string|error``,
+``int64=number|string`` and ``pretty=true|false``; as headers ``X-Headrace-Outputs`` and so on. The
+query wins. Unknown keys are ignored, since clients put their own into the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+from urllib.parse import parse_qsl
+
+from headrace.dialects.tfserving.errors import Failure
+
+__all__ = ["Wishes", "parse_wishes"]
+
+NonFinite = Literal["token", "null", "string", "error"]
+
+_HEADER_PREFIX = b"x-headrace-"
+_CHOICES = {
+    "non_finite": ("token", "null", "string", "error"),
+    "int64": ("number", "string"),
+    "pretty": ("true", "false"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The form of an answer.
+
+    Attributes:
+        outputs: The outputs wanted; empty: all.
+        non_finite: What becomes of NaN and the infinities.
+        int64_as_string: Whether 64-bit integers are written between quotes.
+        pretty: Whether the layout is TensorFlow Serving's.
+    """
+
+    outputs: tuple[str, ...] = ()
+    non_finite: NonFinite = "token"
+    int64_as_string: bool = False
+    pretty: bool = False
+
+
+def parse_wishes(
+    target: str, headers: Iterable[tuple[bytes, bytes]], defaults: Wishes
+) -> Wishes | Failure:
+    """The wishes of one request head.
+
+    Args:
+        target: Request target, bytes mapped one to one (Latin-1).
+        headers: Name in lower case and value.
+        defaults: The server's own settings.
+
+    Returns:
+        The wishes, or the failure to answer with where one makes no sense.
+    """
+    named = {
+        name.removeprefix(_HEADER_PREFIX).decode("latin-1").replace("-", "_"): value
+        for name, value in headers
+        if name.startswith(_HEADER_PREFIX)
+    }
+    query = target.partition("?")[2].partition("#")[0]
+    pairs = parse_qsl(query.encode("latin-1"), keep_blank_values=True, max_num_fields=None)
+    given = named | {key.decode("latin-1"): value for key, value in pairs}
+    wishes = defaults
+    for key, raw in given.items():
+        value = raw.decode("utf-8", "backslashreplace")
+        if key == "outputs":
+            names = tuple(name for name in value.split(",") if name)
+            wishes = replace(wishes, outputs=names)
+        elif key in _CHOICES:
+            if value not in _CHOICES[key]:
+                choices = ", ".join(_CHOICES[key])
+                return Failure.invalid(f"{key}={value[:80]!r} is none of: {choices}")
+            wishes = _with_choice(wishes, key, value)
+    return wishes
+
+
+def _with_choice(wishes: Wishes, key: str, value: str) -> Wishes:
+    if key == "non_finite":
+        return replace(wishes, non_finite=cast(NonFinite, value))
+    if key == "int64":
+        return replace(wishes, int64_as_string=value == "string")
+    return replace(wishes, pretty=value == "true")

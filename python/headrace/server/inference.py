@@ -1,0 +1,150 @@
+"""One inference through the rings: decode, wait, encode; what is large happens off the loop.
+
+What is fast here must stay fast: a small body costs one call into the core, which decodes straight
+into the ring, and its answer one more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from headrace._core import DecodeOptions, Draft, EncodeOptions, Reply
+    from headrace.server.messages import Exchange
+    from headrace.serving.endpoint import Endpoint
+
+__all__ = ["Answerer", "Inference", "InferenceOptions"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceOptions:
+    """How requests are carried.
+
+    Attributes:
+        timeout_s: From a request's arrival to its answer; None for no limit.
+        large_body_bytes: Bodies from here on are decoded off the loop, so that small requests do
+            not wait behind them.
+        max_json_depth: Nesting of ignored members of a body.
+    """
+
+    timeout_s: float | None = 30.0
+    large_body_bytes: int = 64 << 10
+    max_json_depth: int = 10_000
+
+
+class Answerer(Protocol):
+    """How a dialect answers; shared by the requests of one route."""
+
+    def succeed(self, exchange: Exchange, body: bytes) -> None:
+        """The answer, encoded."""
+
+    def encode(self, reply: Reply) -> bytes:
+        """The body of a large answer; called off the loop."""
+
+    def fail(self, exchange: Exchange, error: HeadraceError) -> None:
+        """No answer, and why."""
+
+
+class _Call:
+    """An exchange that waits for the worker."""
+
+    __slots__ = ("_answerer", "_exchange", "_inference", "deadline_ns")
+
+    def __init__(
+        self, inference: Inference, exchange: Exchange, answerer: Answerer, deadline_ns: int
+    ) -> None:
+        self._inference = inference
+        self._exchange = exchange
+        self._answerer = answerer
+        self.deadline_ns = deadline_ns
+
+    def succeed(self, body: bytes) -> None:
+        self._answerer.succeed(self._exchange, body)
+
+    def succeed_large(self, reply: Reply) -> None:
+        self._inference.encode(self._exchange, reply, self._answerer)
+
+    def fail(self, error: HeadraceError) -> None:
+        self._answerer.fail(self._exchange, error)
+
+
+class Inference:
+    """Carries requests to endpoints and answers back. Single-owner: the front end's loop."""
+
+    def __init__(
+        self, options: InferenceOptions, *, loop: asyncio.AbstractEventLoop, executor: Executor
+    ) -> None:
+        self.max_json_depth = options.max_json_depth
+        self._loop = loop
+        self._executor = executor
+        self._large_body_bytes = options.large_body_bytes
+        self._timeout_ns = int((options.timeout_s or 0) * 1e9)
+
+    def submit(
+        self,
+        endpoint: Endpoint,
+        exchange: Exchange,
+        answerer: Answerer,
+        *,
+        decode: DecodeOptions,
+        encode: EncodeOptions | None,
+    ) -> None:
+        """Send the body on its way; ``answerer`` hears of it exactly once, unless the client goes.
+
+        Raises:
+            DecodeError: The body is no request for this model.
+            OverloadError: A bound is reached; nothing was accepted.
+            ModelNotReady: The version is being unloaded.
+        """
+        deadline_ns = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else 0
+        call = _Call(self, exchange, answerer, deadline_ns)
+        body = exchange.request.body
+        if len(body) < self._large_body_bytes:
+            request_id = endpoint.submit(call, body, decode, encode)
+            exchange.on_disconnect = partial(endpoint.cancel, request_id)
+            return
+
+        def decoded(task: asyncio.Future[Draft]) -> None:
+            if exchange.closed:
+                task.exception()  # nobody is left to hear of it
+                return
+            exchange.release_body()
+            try:
+                request_id = endpoint.submit_draft(call, task.result(), encode)
+            except Exception as error:
+                answerer.fail(exchange, _expected(error))
+            else:
+                exchange.on_disconnect = partial(endpoint.cancel, request_id)
+
+        future = self._loop.run_in_executor(self._executor, endpoint.prepare, body, decode)
+        future.add_done_callback(decoded)
+
+    def encode(self, exchange: Exchange, reply: Reply, answerer: Answerer) -> None:
+        """Encode a large answer on a thread, then send it."""
+
+        def encoded(task: asyncio.Future[bytes]) -> None:
+            if (error := task.exception()) is not None:
+                answerer.fail(exchange, _expected(error))
+            else:
+                answerer.succeed(exchange, task.result())
+
+        future = self._loop.run_in_executor(self._executor, answerer.encode, reply)
+        future.add_done_callback(encoded)
+
+
+def _expected(error: BaseException) -> HeadraceError:
+    """The error itself if we raise it on purpose; else it is logged, and the client told little."""
+    if isinstance(error, HeadraceError):
+        return error
+    _log.error("unexpected failure", exc_info=error)
+    return HeadraceError()
