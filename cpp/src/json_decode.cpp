@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "headrace/utf8.hpp"
+
 #include "decode_fault.hpp"
 #include "json_place.hpp"
 #include "json_string.hpp"

@@ -9,6 +9,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "headrace/utf8.hpp"
 #include "json_string.hpp"
 
 namespace headrace {

@@ -1,12 +1,12 @@
 #include "headrace/json_write.hpp"
 
-#include <simdjson.h>
-
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "headrace/utf8.hpp"
 
 namespace headrace {
 
@@ -129,10 +129,6 @@ void write_triple(std::uint32_t bits, char *out) noexcept {
 }
 
 } // namespace
-
-bool is_valid_utf8(std::string_view text) noexcept {
-  return simdjson::validate_utf8(text.data(), text.size());
-}
 
 void write_json_string(std::string_view text, ByteBuffer &out) {
   out.reserve(text.size() + 2);

@@ -1,6 +1,7 @@
 #include "tensor_writer.hpp"
 
 #include "headrace/json_write.hpp"
+#include "headrace/utf8.hpp"
 #include "output_defect.hpp"
 
 namespace headrace {
