@@ -110,7 +110,7 @@ char *write_with_exponent(const Digits<kWords> &digits, int exponent, char *out)
 }
 
 /// A positive decimal of at most 8 * kWords + 1 digits, spelled by the rule in the header.
-template <std::size_t kWords> char *write_decimal(Decimal decimal, char *out) noexcept {
+template <std::size_t kWords> char *write_decimal(ShortestDecimal decimal, char *out) noexcept {
   constexpr int kDigits = 8 * static_cast<int>(kWords) + 1;
   const int length = count_digits(decimal.digits);
   const Digits<kWords> digits(decimal.digits *

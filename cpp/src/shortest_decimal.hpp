@@ -16,7 +16,7 @@
 namespace headrace {
 
 /// digits * 10^exponent. `digits` may end in zeros.
-struct Decimal {
+struct ShortestDecimal {
   std::uint64_t digits;
   int exponent;
 };
@@ -54,7 +54,8 @@ inline std::uint64_t scale_to_odd(const PowerOfTen &power, std::uint64_t factor)
 /// The shortest decimal of c * 2^q. `lower_is_closer`: c is the least significand of its binade, so
 /// that the float below is half as far as the one above. `Word` is uint32_t for c < 2^24 and
 /// exponents within binary32's, else uint64_t. Precondition: c > 0.
-template <class Word> Decimal shortest_decimal(Word c, int q, bool lower_is_closer) noexcept {
+template <class Word>
+ShortestDecimal shortest_decimal(Word c, int q, bool lower_is_closer) noexcept {
   const int k = lower_is_closer ? detail::floor_log10_of_three_quarters_pow2(q)
                                 : detail::floor_log10_of_pow2(q);
   const int h = q + detail::floor_log2_of_pow10(-k) + 1; // 1 to 4
