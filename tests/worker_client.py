@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import json
 import os
@@ -42,16 +43,14 @@ class Client:
     def __init__(self) -> None:
         self.events: list[WorkerEvent] = []
         self._changed = asyncio.Event()
+        self._listening: _core.FrontPort | None = None
         self._waiting: dict[int, tuple[asyncio.Future[Any], str]] = {}
         self._ids = itertools.count(1)
         self._loop = asyncio.get_running_loop()
 
-    async def load(self, supervisor: Supervisor, path: Path, **spec: Any) -> Client:
-        self.worker: Worker = await supervisor.load(
-            WorkerSpec("model", 1, path, **spec), self.on_change
-        )
-        self._loop.add_reader(self.worker.port.doorbell, self._take, self.worker.port)
-        return self
+    def attach(self, worker: Worker) -> None:
+        self.worker = worker
+        self._listen(worker.port)
 
     def ask(self, *instances: object, signature: str = "serving_default") -> asyncio.Future[Any]:
         """The ``predictions`` to come."""
@@ -68,7 +67,7 @@ class Client:
             await self._changed.wait()
 
     async def stop(self) -> None:
-        self._loop.remove_reader(self.worker.port.doorbell)
+        self._listen(None)
         await self.worker.stop()
 
     def on_change(self, event: WorkerEvent) -> None:
@@ -78,7 +77,6 @@ class Client:
         self._changed.set()
 
     def _replace(self, old: _core.FrontPort, new: _core.FrontPort) -> None:
-        self._loop.remove_reader(old.doorbell)
         while self._take(old):
             pass
         decision = decide_after_death(old.unanswered())
@@ -86,7 +84,14 @@ class Client:
             new.push_again(old, request, alone=alone)
         for request in decision.give_up:
             self._waiting.pop(request)[0].set_exception(Failed("gave up", "two workers died"))
-        self._loop.add_reader(new.doorbell, self._take, new)
+        self._listen(new)
+
+    def _listen(self, port: _core.FrontPort | None) -> None:
+        if self._listening is not None:
+            self._loop.remove_reader(self._listening.doorbell)  # before the port is closed
+        if port is not None:
+            self._loop.add_reader(port.doorbell, self._take, port)
+        self._listening = port
 
     def _ask(self, body: object, key: str) -> asyncio.Future[Any]:
         request = next(self._ids)
@@ -111,19 +116,47 @@ class Client:
         return len(replies)
 
 
-def run_with(
-    body: Callable[[Supervisor], Awaitable[T]], options: SupervisorOptions | None = None
-) -> T:
-    """Runs a test's coroutine with a supervisor that is closed after it, within a time limit."""
+class Session:
+    """A supervisor and its event loop, for one test or for several that share a warm parent."""
 
-    async def main() -> T:
-        supervisor = Supervisor(options)
+    def __init__(self, options: SupervisorOptions | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._supervisor = Supervisor(options)
+        self._clients: list[Client] = []
+
+    async def load(self, path: Path, client: Client | None = None, **spec: Any) -> Client:
+        """A client of a worker that has loaded the model at ``path``."""
+        client = client or Client()
+        worker = await self._supervisor.load(WorkerSpec("model", 1, path, **spec), client.on_change)
+        client.attach(worker)
+        self._clients.append(client)
+        return client
+
+    def run(self, body: Callable[[Session], Awaitable[T]]) -> T:
+        """Runs a test's coroutine within a time limit, then stops the workers it has loaded."""
+        return self._loop.run_until_complete(asyncio.wait_for(self._run(body), LIMIT_S))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._supervisor.close())
+        self._loop.close()
+
+    async def _run(self, body: Callable[[Session], Awaitable[T]]) -> T:
         try:
-            return await asyncio.wait_for(body(supervisor), LIMIT_S)
+            return await body(self)
         finally:
-            await supervisor.close()
+            while self._clients:
+                await self._clients.pop().stop()
 
-    return asyncio.run(main())
+
+def run_with(
+    body: Callable[[Session], Awaitable[T]], options: SupervisorOptions | None = None
+) -> T:
+    """Runs a test's coroutine with a supervisor of its own."""
+    session = Session(options)
+    try:
+        return session.run(body)
+    finally:
+        session.close()
 
 
 def children() -> set[int]:
@@ -134,6 +167,7 @@ def children() -> set[int]:
 
 def descriptors() -> list[str]:
     """What this process has open, apart from what the listing itself needs."""
+    gc.collect()  # an exception's traceback may still hold what was closed long ago
     names = []
     for entry in os.listdir("/proc/self/fd"):
         try:

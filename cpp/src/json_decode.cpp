@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "decode_fault.hpp"
+#include "headrace/json_write.hpp"
 #include "json_place.hpp"
 #include "json_string.hpp"
 #include "json_syntax.hpp"

@@ -152,10 +152,6 @@ const char *raw_position(const StringToken &token, std::size_t index) noexcept {
   return p;
 }
 
-bool is_valid_utf8(std::string_view text) noexcept {
-  return simdjson::validate_utf8(text.data(), text.size());
-}
-
 const char *find_invalid_utf8(const char *p, const char *end) noexcept {
   const auto byte = [](const char *at) { return static_cast<unsigned char>(*at); };
   while (p != end) {

@@ -27,7 +27,6 @@ const char *scan_b64_object(const char *p, const char *end, StringToken &value);
 /// Place in the raw text of the byte that is `index`-th after unescaping.
 const char *raw_position(const StringToken &token, std::size_t index) noexcept;
 
-bool is_valid_utf8(std::string_view text) noexcept;
 /// First byte that no valid UTF-8 can have at its place, or nullptr.
 const char *find_invalid_utf8(const char *p, const char *end) noexcept;
 

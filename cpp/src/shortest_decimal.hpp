@@ -15,7 +15,7 @@
 
 namespace headrace {
 
-/// digits * 10^exponent. `digits` may end in zeros.
+/// digits * 10^exponent. `digits` may end in zeros, which do not count.
 struct ShortestDecimal {
   std::uint64_t digits;
   int exponent;
@@ -68,19 +68,22 @@ ShortestDecimal shortest_decimal(Word c, int q, bool lower_is_closer) noexcept {
   const Word value = detail::scale_to_odd(g, static_cast<Word>((4 * c) << h));
   const Word upper = detail::scale_to_odd(g, static_cast<Word>((4 * c + 2) << h)) - odd;
 
+  // Whether the shorter form exists is a toss-up for most values, so both are worked out and one is
+  // taken by a mask: a branch would be mispredicted half of the time.
   const Word s = value / 4;
   const Word tens = s / 10;
   const bool tens_below = lower <= 40 * tens;
   const bool tens_above = 40 * tens + 40 <= upper;
-  if (s >= 10 && tens_below != tens_above)
-    return {tens + (tens_above ? 1U : 0U), k + 1};
+  const Word shorter = 10 * (tens + Word{tens_above});
   const bool below = lower <= 4 * s;
   const bool above = 4 * s + 4 <= upper;
-  if (below != above)
-    return {s + (above ? 1U : 0U), k};
   const Word middle = 4 * s + 2;
-  const bool up = value > middle || (value == middle && (s & 1) != 0);
-  return {s + (up ? 1U : 0U), k};
+  const bool nearer_above = value > middle - (s & 1); // ties go to the even one
+  const bool above_only = above && !below;
+  const bool either = below == above;
+  const Word longer = s + Word{above_only || (either && nearer_above)};
+  const Word mask = Word{0} - Word{s >= 10 && tens_below != tens_above};
+  return {longer ^ ((longer ^ shorter) & mask), k};
 }
 
 } // namespace headrace

@@ -53,10 +53,10 @@ BOOST_AUTO_TEST_CASE(reserved_room_counts_only_once_committed) {
 BOOST_AUTO_TEST_CASE(room_that_is_there_is_not_asked_for_again) {
   ByteBuffer buffer(1000);
   const std::size_t capacity = buffer.capacity();
-  const char *before = buffer.data();
+  const void *before = buffer.data(); // not char *, which Boost.Test would compare as text
   buffer.append(std::string(capacity, 'x'));
   BOOST_TEST(buffer.capacity() == capacity);
-  BOOST_TEST(buffer.data() == before);
+  BOOST_TEST(static_cast<const void *>(buffer.data()) == before);
 }
 
 BOOST_AUTO_TEST_CASE(truncate_and_clear_keep_the_memory) {

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headrace.workers.supervisor import Gone, Ready, Replaced, Supervisor, SupervisorOptions
+from headrace.workers.supervisor import Gone, Ready, Replaced, SupervisorOptions
 from model_builders import python_model
-from worker_client import Client, Failed, gather, run_with
+from worker_client import Client, Failed, Session, gather, run_with
 
 QUICK = SupervisorOptions(backoff_s=0.01, backoff_limit_s=0.05)
 
@@ -65,8 +65,8 @@ async def ask_together(client: Client, path: Path, values: list[float]) -> list[
 def test_request_that_kills_its_worker_is_given_up_and_no_other(tmp_path: Path, death: str) -> None:
     path = model(tmp_path, f"if 666 in x: {death}")
 
-    async def body(supervisor: Supervisor) -> list[Any]:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> list[Any]:
+        client = await session.load(path)
         answers = await ask_together(client, path, [1, 666, 2, 3])
         assert await client.ask(4) == [8]
         assert client.worker.restarts == 2
@@ -80,8 +80,8 @@ def test_request_that_kills_its_worker_is_given_up_and_no_other(tmp_path: Path, 
 def test_two_requests_that_kill_are_both_given_up(tmp_path: Path) -> None:
     path = model(tmp_path, "if 666 in x: os._exit(1)")
 
-    async def body(supervisor: Supervisor) -> list[Any]:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> list[Any]:
+        client = await session.load(path)
         return await ask_together(client, path, [666, 1, 666, 2])
 
     answers = run_with(body, QUICK)
@@ -93,8 +93,8 @@ def test_run_that_takes_too_long_is_ended_even_if_it_holds_the_gil(tmp_path: Pat
     path = model(tmp_path, "666 in x and re.match('(a+)+$', 'a' * 60 + 'b')")
     (path / "go").touch()
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path, run_timeout_s=1.0)
+    async def body(session: Session) -> None:
+        client = await session.load(path, run_timeout_s=1.0)
         hung, *others = [client.ask(value) for value in (666, 1, 2)]
         assert await gather(others) == [[2], [4]]
         with pytest.raises(Failed):
@@ -109,8 +109,8 @@ def test_silence_is_not_death(tmp_path: Path) -> None:
     path = model(tmp_path, "time.sleep(0.5)")
     (path / "go").touch()
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path, run_timeout_s=60.0)
+    async def body(session: Session) -> None:
+        client = await session.load(path, run_timeout_s=60.0)
         assert await client.ask(1) == [2]
         assert client.events == []
 
@@ -133,8 +133,8 @@ def test_20_kills_fail_no_request_and_mix_no_answers(tmp_path: Path) -> None:
                 wrong.append((value, answer))
             value = (value + 16) % 100_000
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> None:
+        client = await session.load(path)
         stop = asyncio.Event()
         clients = [asyncio.create_task(keep_asking(client, n, stop)) for n in range(16)]
         for kills in range(1, 21):
@@ -154,8 +154,8 @@ def test_successor_that_cannot_load_is_tried_until_it_can(tmp_path: Path) -> Non
     path = model(tmp_path, "pass", "assert not (path / 'broken').exists(), 'broken'")
     (path / "go").touch()
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> None:
+        client = await session.load(path)
         (path / "broken").touch()
         os.kill(client.worker.pid, signal.SIGKILL)
         await client.until(Gone, 3)
@@ -176,8 +176,8 @@ def test_successor_that_cannot_load_is_tried_until_it_can(tmp_path: Path) -> Non
 def test_successor_with_other_signatures_is_refused(tmp_path: Path) -> None:
     path = model(tmp_path, "pass")
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> None:
+        client = await session.load(path)
         code = (path / "model.py").read_text()
         (path / "model.py").write_text(code.replace("float32", "float64"))
         os.kill(client.worker.pid, signal.SIGKILL)
@@ -191,8 +191,8 @@ def test_successor_with_other_signatures_is_refused(tmp_path: Path) -> None:
 def test_stop_while_the_successor_loads_leaves_nothing(tmp_path: Path) -> None:
     path = model(tmp_path, "pass", "(path / 'slow').exists() and time.sleep(600)")
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path)
+    async def body(session: Session) -> None:
+        client = await session.load(path)
         (path / "slow").touch()
         os.kill(client.worker.pid, signal.SIGKILL)
         await client.until(Replaced)
@@ -212,8 +212,8 @@ def test_handler_that_raises_does_not_stop_supervision(
             super().on_change(event)
             raise RuntimeError("handler")
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Faulty().load(supervisor, path)
+    async def body(session: Session) -> None:
+        client = await session.load(path, Faulty())
         for kills in (1, 2):
             os.kill(client.worker.pid, signal.SIGKILL)
             await client.until(Ready, kills)
@@ -228,8 +228,8 @@ def test_thread_that_hangs_is_reported_and_abandoned(
 ) -> None:
     path = model(tmp_path, "pass")
 
-    async def body(supervisor: Supervisor) -> None:
-        client = await Client().load(supervisor, path, in_process=True, run_timeout_s=0.05)
+    async def body(session: Session) -> None:
+        client = await session.load(path, in_process=True, run_timeout_s=0.05)
         client.ask(1)
         while "one run took longer" not in caplog.text:
             await asyncio.sleep(0.01)

@@ -47,8 +47,9 @@ def send_message(sock: socket.socket, body: dict[str, Any], fds: Sequence[int] =
     data = memoryview(_HEAD.pack(len(text), len(fds)) + text)
     rights = b"".join(_FD.pack(fd) for fd in fds)
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if fds else []
-    sent = sock.sendmsg([data], ancillary, socket.MSG_NOSIGNAL)
-    sock.sendall(data[sent:], socket.MSG_NOSIGNAL)
+    rest = data[sock.sendmsg([data], ancillary, socket.MSG_NOSIGNAL) :]
+    if rest:  # to send nothing is an error too once the peer has gone
+        sock.sendall(rest, socket.MSG_NOSIGNAL)
 
 
 class MessageReader:

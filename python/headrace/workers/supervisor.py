@@ -245,7 +245,8 @@ async def _load(
             f"{spec.path}: the worker died while it loaded the model: {ended}"
         ) from None
     except BaseException:
-        running.kill("its start was given up")
+        if running.kill("its start was given up"):
+            await asyncio.wait({running.ended})
         raise
     if message["op"] == "failed":
         await asyncio.wait({running.ended})
