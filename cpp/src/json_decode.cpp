@@ -13,6 +13,7 @@
 #include "headrace/utf8.hpp"
 
 #include "decode_fault.hpp"
+#include "headrace/json_write.hpp"
 #include "json_place.hpp"
 #include "json_string.hpp"
 #include "json_syntax.hpp"
