@@ -148,3 +148,35 @@ def python_model(path: Path, code: str) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     (path / "model.py").write_text(textwrap.dedent(code))
     return path
+
+
+def half_plus_two_examples(path: Path) -> Path:
+    """y = x / 2 + 2 for x of any rank, and over serialized Examples for classify and regress."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with v1.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, None, name="x")
+        examples = v1.placeholder(tf.string, [None], name="examples")
+        features = {"x": tf.io.FixedLenFeature([1], tf.float32)}
+        parsed = v1.io.parse_example(examples, features)["x"]
+        info = v1.saved_model.build_tensor_info
+        y, scores = info(x / 2 + 2), info(parsed / 2 + 2)
+        signature = v1.saved_model.build_signature_def
+        serving = "tensorflow/serving/"
+        builder = v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(
+            session,
+            ["serve"],
+            {
+                "serving_default": signature({"x": info(x)}, {"y": y}, serving + "predict"),
+                "classify_x": signature(
+                    {"inputs": info(examples)}, {"scores": scores}, serving + "classify"
+                ),
+                "regress_x": signature(
+                    {"inputs": info(examples)}, {"outputs": scores}, serving + "regress"
+                ),
+            },
+        )
+        builder.save()
+    return path

@@ -120,6 +120,8 @@ py::tuple to_tuple(PyFrontPort &self, const TakenReply &taken, bool timings) {
 
 py::list take_replies(PyFrontPort &self, std::size_t limit, bool timings) {
   py::list replies;
+  if (!self.port.is_open()) // a loop may still have the doorbell's call scheduled
+    return replies;
   bool exhausted = false;
   self.port.begin_taking();
   try {

@@ -1,7 +1,9 @@
 #include "headrace/base64.hpp"
 
 #include <array>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 
 namespace headrace {
 
@@ -31,6 +33,14 @@ bool is_space(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool is_padding(char c) noexcept { return c == '=' || c == '.'; }
 
+// Three bytes of a group; a fourth that is overwritten or never looked at lets it be one store.
+void store3(std::byte *out, std::uint32_t group) noexcept {
+  std::uint32_t word = group << 8;
+  if constexpr (std::endian::native == std::endian::little)
+    word = __builtin_bswap32(word);
+  std::memcpy(out, &word, 4);
+}
+
 // After the last data character: blanks, and either no padding or as much as is due.
 std::size_t find_bad_tail(std::string_view text, std::size_t i, std::size_t due) noexcept {
   std::size_t padding = 0;
@@ -58,9 +68,7 @@ Base64Result decode_base64(std::string_view text, std::span<std::byte> out) noex
       const std::uint32_t four =
           kTables[0][at(i)] | kTables[1][at(i + 1)] | kTables[2][at(i + 2)] | kTables[3][at(i + 3)];
       if ((four & kInvalid) == 0) {
-        out[written] = static_cast<std::byte>(four >> 16);
-        out[written + 1] = static_cast<std::byte>(four >> 8);
-        out[written + 2] = static_cast<std::byte>(four);
+        store3(&out[written], four);
         written += 3;
         i += 4;
         continue;
@@ -76,9 +84,8 @@ Base64Result decode_base64(std::string_view text, std::span<std::byte> out) noex
     group = (group << 6) | value;
     ++i;
     if (++held == 4) {
-      out[written++] = static_cast<std::byte>(group >> 16);
-      out[written++] = static_cast<std::byte>(group >> 8);
-      out[written++] = static_cast<std::byte>(group);
+      store3(&out[written], group);
+      written += 3;
       held = 0;
       group = 0;
     }

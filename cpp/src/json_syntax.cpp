@@ -5,6 +5,10 @@
 #include <cstring>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "json_string.hpp"
 
 namespace headrace {
@@ -49,13 +53,25 @@ std::uint64_t special_bytes(std::uint64_t word) noexcept {
 }
 
 const char *find_special(const char *p, const char *end) noexcept {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"');
+  const __m128i backslash = _mm_set1_epi8('\\');
+  const __m128i control = _mm_set1_epi8(0x1F);
+  for (; end - p >= 16; p += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+    const __m128i special =
+        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash)),
+                     _mm_cmpeq_epi8(_mm_min_epu8(bytes, control), bytes));
+    if (const auto mask = static_cast<unsigned>(_mm_movemask_epi8(special)); mask != 0)
+      return p + std::countr_zero(mask);
+  }
+#endif
   if constexpr (std::endian::native == std::endian::little) {
-    while (end - p >= 8) {
+    for (; end - p >= 8; p += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, p, 8);
       if (const std::uint64_t special = special_bytes(word); special != 0)
         return p + std::countr_zero(special) / 8;
-      p += 8;
     }
   }
   while (p != end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20)

@@ -44,7 +44,8 @@ std::string suggest(std::string_view name, const std::vector<std::string_view> &
       text.append(i == 0 ? "'" : ", '").append(names[i]).append("'");
     if (name.size() > kMaxCompared || names[i].size() > kMaxCompared)
       continue;
-    if (const std::size_t distance = edit_distance(name, names[i]); distance < best_distance) {
+    const std::size_t distance = edit_distance(name, names[i]);
+    if (distance < best_distance && 2 * distance <= name.size()) {
       best = names[i];
       best_distance = distance;
     }

@@ -49,7 +49,7 @@ constexpr std::array<std::uint64_t, 9> kTens = {1,      10,      100,      1000,
 bool is_digit(char c) noexcept { return static_cast<unsigned char>(c - '0') <= 9; }
 
 // Up to 16 digits at `p`, appended to `value`; yields how many. 16: there may be more.
-unsigned take_digits(const char *p, std::uint64_t &value) noexcept {
+[[gnu::always_inline]] inline unsigned take_digits(const char *p, std::uint64_t &value) noexcept {
   std::uint64_t word = load8(p);
   unsigned count = count_digits(word);
   if (count == 0)
@@ -72,11 +72,15 @@ struct QuickDecimal {
 
 // A number of at most 19 digits after its leading zero, exactly; nullptr for what is longer, is
 // not a number, or would overflow float64. Precondition: kQuickText readable bytes.
-const char *read_quickly(const char *p, QuickDecimal &d) noexcept {
-  const char *const first = p;
-  unsigned whole = take_digits(p, d.digits);
-  if (whole == 0 || (*first == '0' && whole > 1))
-    return nullptr;
+[[gnu::always_inline]] inline const char *read_quickly(const char *p, QuickDecimal &d) noexcept {
+  unsigned whole = 1;
+  if (is_digit(p[0]) && p[1] == '.') { // the most common form by far
+    d.digits = static_cast<std::uint64_t>(p[0] - '0');
+  } else {
+    whole = take_digits(p, d.digits);
+    if (whole == 0 || (p[0] == '0' && whole > 1))
+      return nullptr;
+  }
   p += whole;
   if (d.digits == 0)
     whole = 0;
@@ -116,7 +120,7 @@ template <class Float> const char *read_float(const char *p, const char *end, Fl
   if (end - p > kQuickText) {
     QuickDecimal d;
     next = read_quickly(p + (negative ? 1 : 0), d);
-    bool certain = next != nullptr;
+    bool certain = next != nullptr && !(negative && d.digits == 0); // -0: by its spelling
     Float magnitude = 0;
     if (certain && d.exponent == 0)
       magnitude = static_cast<Float>(d.digits);

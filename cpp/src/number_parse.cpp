@@ -42,6 +42,9 @@ const char *take_exponent(const char *p, const char *end, Decimal &d) noexcept {
   return p == first ? nullptr : p;
 }
 
+// `-0` is the integer zero, which has no sign; `-0.0` has one.
+bool has_minus(const Decimal &d) noexcept { return d.negative && !(d.integer && d.digits == 0); }
+
 bool is_too_big(const Decimal &d) noexcept {
   if (d.digits == 0)
     return false;
@@ -124,7 +127,7 @@ template <int kExponent> std::uint16_t to_16_bits(const Decimal &d) noexcept {
   constexpr int kMantissa = 15 - kExponent;
   constexpr int kMinExponent = 2 - (1 << (kExponent - 1));
   constexpr std::uint64_t kInfinity = ((std::uint64_t{1} << kExponent) - 1) << kMantissa;
-  const auto sign = static_cast<std::uint16_t>(d.negative ? 0x8000 : 0);
+  const auto sign = static_cast<std::uint16_t>(has_minus(d) ? 0x8000 : 0);
   const double value = magnitude_float64(d);
   const auto bits = std::bit_cast<std::uint64_t>(value);
   const int exponent = static_cast<int>(bits >> 52) - 1023;
@@ -208,7 +211,7 @@ NumberScan scan_number(const char *text, const char *end) noexcept {
 
 double to_float64(const Decimal &d) noexcept {
   const double magnitude = magnitude_float64(d);
-  return d.negative ? -magnitude : magnitude;
+  return has_minus(d) ? -magnitude : magnitude;
 }
 
 float to_float32(const Decimal &d) noexcept {
@@ -219,7 +222,7 @@ float to_float32(const Decimal &d) noexcept {
     magnitude = static_cast<float>(d.digits); // integers are rounded once by the processor
   else if (!number::try_float32(d.digits, d.exponent, magnitude))
     magnitude = exactly<float>(d);
-  return d.negative ? -magnitude : magnitude;
+  return has_minus(d) ? -magnitude : magnitude;
 }
 
 std::uint16_t to_float16(const Decimal &d) noexcept { return to_16_bits<5>(d); }

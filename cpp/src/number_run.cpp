@@ -4,9 +4,11 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "headrace/number_format.hpp"
+#include "number_spelling.hpp"
 
 namespace headrace {
 
@@ -14,7 +16,7 @@ namespace {
 
 /// Room is asked for this many elements at a time: often enough to waste little, seldom enough not
 /// to be felt.
-constexpr std::uint64_t kChunk = 256;
+constexpr std::size_t kChunk = 256;
 
 char *put(std::string_view text, char *out) noexcept {
   if (!text.empty())
@@ -23,76 +25,109 @@ char *put(std::string_view text, char *out) noexcept {
 }
 
 /// A float by its bits, whatever its width: how to tell and how to write it.
-template <class Bits, Bits kInfinity, char *(*kShortest)(Bits, char *),
-          char *(*kTfServing)(Bits, char *)>
-struct FloatElement {
-  using Stored = Bits;
-  static bool is_finite(Bits bits) noexcept { return (bits & kInfinity) != kInfinity; }
-  static char *write(Bits bits, const RunStyle &style, char *out) noexcept {
-    if (is_finite(bits))
-      return style.tfserving_numbers ? kTfServing(bits, out) : kShortest(bits, out);
-    if ((bits & ~kInfinity & (std::numeric_limits<Bits>::max() >> 1)) != 0)
-      return put(style.nan, out);
-    return put((bits >> (8 * sizeof(Bits) - 1)) != 0 ? style.minus_infinity : style.infinity, out);
+template <class Binary, auto kInfinity, auto kTfServing> struct FloatElement {
+  using Stored = decltype(kInfinity);
+  static bool is_finite(Stored bits) noexcept { return (bits & kInfinity) != kInfinity; }
+  static char *write(Stored bits, const RunStyle &style, char *out) noexcept {
+    if (!is_finite(bits)) [[unlikely]]
+      return put(non_finite_text(bits, style), out);
+    if (style.tfserving_numbers) [[unlikely]]
+      return kTfServing(bits, out);
+    return spelling::write_float(Binary(bits), out);
+  }
+  static std::string_view non_finite_text(Stored bits, const RunStyle &style) noexcept {
+    constexpr Stored kFraction = ~kInfinity & (std::numeric_limits<Stored>::max() >> 1);
+    if ((bits & kFraction) != 0)
+      return style.nan;
+    return bits == kInfinity ? style.infinity : style.minus_infinity;
   }
 };
 
-template <char *(*kFormat)(float, char *)> char *by_bits(std::uint32_t bits, char *out) noexcept {
-  return kFormat(std::bit_cast<float>(bits), out);
+char *float32_as_tfserving(std::uint32_t bits, char *out) noexcept {
+  return format_float32_as_tfserving(std::bit_cast<float>(bits), out);
 }
 
-template <char *(*kFormat)(double, char *)> char *by_bits(std::uint64_t bits, char *out) noexcept {
-  return kFormat(std::bit_cast<double>(bits), out);
+char *float64_as_tfserving(std::uint64_t bits, char *out) noexcept {
+  return format_float64_as_tfserving(std::bit_cast<double>(bits), out);
 }
 
-using Float32 = FloatElement<std::uint32_t, 0x7F80'0000, by_bits<format_float32>,
-                             by_bits<format_float32_as_tfserving>>;
-using Float64 = FloatElement<std::uint64_t, 0x7FF0'0000'0000'0000, by_bits<format_float64>,
-                             by_bits<format_float64_as_tfserving>>;
+using Float32 = FloatElement<spelling::Float32, std::uint32_t{0x7F80'0000}, float32_as_tfserving>;
+using Float64 =
+    FloatElement<spelling::Float64, std::uint64_t{0x7FF0'0000'0000'0000}, float64_as_tfserving>;
 // TF Serving refuses these two, so there is no spelling of its own to follow.
-using Float16 = FloatElement<std::uint16_t, 0x7C00, format_float16, format_float16>;
-using Bfloat16 = FloatElement<std::uint16_t, 0x7F80, format_bfloat16, format_bfloat16>;
+using Float16 = FloatElement<spelling::Float16, std::uint16_t{0x7C00}, format_float16>;
+using Bfloat16 = FloatElement<spelling::Bfloat16, std::uint16_t{0x7F80}, format_bfloat16>;
 
 template <class Int> struct IntElement {
   using Stored = Int;
-  static char *write(Int value, const RunStyle &style, char *out) noexcept {
-    const bool quoted = sizeof(Int) == 8 && style.quote_64_bit;
-    if (quoted)
-      *out++ = '"';
-    if constexpr (std::is_signed_v<Int>)
-      out = format_int64(value, out);
+  static char *write(Int value, [[maybe_unused]] const RunStyle &style, char *out) noexcept {
+    if constexpr (sizeof(Int) == 8)
+      if (style.quote_64_bit) [[unlikely]] {
+        *out = '"';
+        out = write_digits(value, out + 1);
+        *out = '"';
+        return out + 1;
+      }
+    return write_digits(value, out);
+  }
+
+private:
+  static char *write_digits(Int value, char *out) noexcept {
+    if constexpr (std::is_same_v<Int, std::uint8_t>)
+      return spelling::write_byte(value, out);
+    else if constexpr (std::is_signed_v<Int>)
+      return spelling::write_signed(value, out);
     else
-      out = format_uint64(value, out);
-    if (quoted)
-      *out++ = '"';
-    return out;
+      return spelling::write_unsigned(value, out);
   }
 };
 
 struct BoolElement {
   using Stored = std::uint8_t;
   static char *write(std::uint8_t value, const RunStyle & /*style*/, char *out) noexcept {
-    return put(value != 0 ? "true" : "false", out);
+    std::memcpy(out, value != 0 ? "true   " : "false  ", 8); // of one size, so no call
+    return out + (value != 0 ? 4 : 5);
   }
 };
+
+/// A separator of one byte, which is all that compact text needs, or of any length.
+struct ByteSeparator {
+  char byte;
+  char *put(char *out) const noexcept {
+    *out = byte;
+    return out + 1;
+  }
+};
+
+struct TextSeparator {
+  std::string_view text;
+  char *put(char *out) const noexcept { return headrace::put(text, out); }
+};
+
+template <class Element, class Separator>
+void write_separated(std::span<const typename Element::Stored> values, Separator separator,
+                     const RunStyle &style, ByteBuffer &out) {
+  for (std::size_t done = 0; done < values.size(); done += kChunk) {
+    const auto chunk = values.subspan(done, std::min(kChunk, values.size() - done));
+    char *end = out.reserve(chunk.size() * (kMaxNumberChars + style.separator.size()));
+    if (done != 0)
+      end = separator.put(end);
+    end = Element::write(chunk.front(), style, end);
+    for (const auto value : chunk.subspan(1))
+      end = Element::write(value, style, separator.put(end));
+    out.commit_to(end);
+  }
+}
 
 template <class Element>
 void write_run(const std::byte *data, std::uint64_t first, std::uint64_t count,
                const RunStyle &style, ByteBuffer &out) {
   using Stored = typename Element::Stored;
-  const auto *values = reinterpret_cast<const Stored *>(data) + first;
-  const std::string_view separator = style.separator;
-  for (std::uint64_t done = 0; done < count;) {
-    const std::uint64_t chunk = std::min(kChunk, count - done);
-    char *end = out.reserve(chunk * (kMaxNumberChars + separator.size()));
-    for (std::uint64_t i = 0; i < chunk; ++i) {
-      if (done + i != 0)
-        end = put(separator, end);
-      end = Element::write(values[done + i], style, end);
-    }
-    out.commit_to(end);
-    done += chunk;
-  }
+  const std::span values(reinterpret_cast<const Stored *>(data) + first, count);
+  if (style.separator.size() == 1)
+    write_separated<Element>(values, ByteSeparator{style.separator.front()}, style, out);
+  else
+    write_separated<Element>(values, TextSeparator{style.separator}, style, out);
 }
 
 template <class Element> std::uint64_t find_first_non_finite(const TensorView &tensor) noexcept {

@@ -1,6 +1,6 @@
 #include "output_defect.hpp"
 
-#include "headrace/json_text.hpp"
+#include "headrace/json_write.hpp"
 #include "number_run.hpp"
 
 namespace headrace {
@@ -16,7 +16,7 @@ constexpr bool is_continuation(char c) noexcept {
 /// Precondition: there is one.
 std::uint64_t find_invalid_utf8(const TensorView &tensor) noexcept {
   std::uint64_t i = 0;
-  while (is_utf8(tensor.string_at(i)))
+  while (is_valid_utf8(tensor.string_at(i)))
     ++i;
   return i;
 }
@@ -73,7 +73,7 @@ bool are_all_utf8(const TensorView &tensor) noexcept {
   const auto offsets = tensor.string_offsets();
   const std::string_view text(reinterpret_cast<const char *>(tensor.data), offsets.back());
   // One call for all of them; then each is UTF-8 by itself if none begins within a character.
-  if (!is_utf8(text))
+  if (!is_valid_utf8(text))
     return false;
   for (const std::uint64_t offset : offsets)
     if (offset < text.size() && is_continuation(text[offset]))

@@ -15,8 +15,8 @@
 
 namespace headrace {
 
-/// digits * 10^exponent. `digits` may end in zeros.
-struct Decimal {
+/// digits * 10^exponent. `digits` may end in zeros, which do not count.
+struct ShortestDecimal {
   std::uint64_t digits;
   int exponent;
 };
@@ -54,7 +54,8 @@ inline std::uint64_t scale_to_odd(const PowerOfTen &power, std::uint64_t factor)
 /// The shortest decimal of c * 2^q. `lower_is_closer`: c is the least significand of its binade, so
 /// that the float below is half as far as the one above. `Word` is uint32_t for c < 2^24 and
 /// exponents within binary32's, else uint64_t. Precondition: c > 0.
-template <class Word> Decimal shortest_decimal(Word c, int q, bool lower_is_closer) noexcept {
+template <class Word>
+ShortestDecimal shortest_decimal(Word c, int q, bool lower_is_closer) noexcept {
   const int k = lower_is_closer ? detail::floor_log10_of_three_quarters_pow2(q)
                                 : detail::floor_log10_of_pow2(q);
   const int h = q + detail::floor_log2_of_pow10(-k) + 1; // 1 to 4
@@ -67,19 +68,22 @@ template <class Word> Decimal shortest_decimal(Word c, int q, bool lower_is_clos
   const Word value = detail::scale_to_odd(g, static_cast<Word>((4 * c) << h));
   const Word upper = detail::scale_to_odd(g, static_cast<Word>((4 * c + 2) << h)) - odd;
 
+  // Whether the shorter form exists is a toss-up for most values, so both are worked out and one is
+  // taken by a mask: a branch would be mispredicted half of the time.
   const Word s = value / 4;
   const Word tens = s / 10;
   const bool tens_below = lower <= 40 * tens;
   const bool tens_above = 40 * tens + 40 <= upper;
-  if (s >= 10 && tens_below != tens_above)
-    return {tens + (tens_above ? 1U : 0U), k + 1};
+  const Word shorter = 10 * (tens + Word{tens_above});
   const bool below = lower <= 4 * s;
   const bool above = 4 * s + 4 <= upper;
-  if (below != above)
-    return {s + (above ? 1U : 0U), k};
   const Word middle = 4 * s + 2;
-  const bool up = value > middle || (value == middle && (s & 1) != 0);
-  return {s + (up ? 1U : 0U), k};
+  const bool nearer_above = value > middle - (s & 1); // ties go to the even one
+  const bool above_only = above && !below;
+  const bool either = below == above;
+  const Word longer = s + Word{above_only || (either && nearer_above)};
+  const Word mask = Word{0} - Word{s >= 10 && tens_below != tens_above};
+  return {longer ^ ((longer ^ shorter) & mask), k};
 }
 
 } // namespace headrace

@@ -73,8 +73,25 @@ std::uint64_t align8(std::uint64_t n) noexcept { return (n + 7) & ~std::uint64_t
 
 } // namespace
 
+// Sixteen counters of a byte each, emptied before they can overflow: the compiler makes of the
+// plain loop over single bytes something twenty times slower.
 std::uint64_t count_commas(std::string_view text) noexcept {
-  return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), ','));
+  using Bytes [[gnu::vector_size(16)]] = unsigned char;
+  constexpr std::size_t kBlock = std::size_t{16} * 255;
+  std::uint64_t count = 0;
+  while (text.size() >= 16) {
+    const std::size_t block = std::min(kBlock, text.size() / 16 * 16);
+    Bytes counters{};
+    for (std::size_t i = 0; i < block; i += 16) {
+      Bytes bytes;
+      std::memcpy(&bytes, text.data() + i, 16);
+      counters -= reinterpret_cast<Bytes>(bytes == ',');
+    }
+    for (int i = 0; i < 16; ++i)
+      count += counters[i];
+    text.remove_prefix(block);
+  }
+  return count + static_cast<std::uint64_t>(std::count(text.begin(), text.end(), ','));
 }
 
 std::string expected_of(const TensorSpec &spec) {

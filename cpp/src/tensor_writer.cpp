@@ -1,6 +1,6 @@
 #include "tensor_writer.hpp"
 
-#include "headrace/json_text.hpp"
+#include "headrace/json_write.hpp"
 #include "output_defect.hpp"
 
 namespace headrace {
@@ -78,7 +78,7 @@ void TensorWriter::write_elements(std::uint64_t first, std::uint64_t count) {
 }
 
 void TensorWriter::write_string(std::string_view text) {
-  if (!all_as_b64_ && (!invalid_as_b64_ || is_utf8(text))) {
+  if (!all_as_b64_ && (!invalid_as_b64_ || is_valid_utf8(text))) {
     layout_.before_value();
     return write_json_string(text, out_);
   }

@@ -95,7 +95,7 @@ def test_each_kind_of_reply_reaches_its_own_call_once(endpoint, port):
         (calls[2][1], 0, b"two"),
         (calls[0][1], 1, "reply"),
         (calls[1][1], 2, ("invalid_argument", "", "bad input")),
-        (calls[3][1], 2, ("encode:non_finite", "predictions[0]", "NaN")),
+        (calls[3][1], 2, ("non_finite", "predictions[0]", "NaN")),
         (999_999_999, 0, b"an answer that nobody waits for"),
     ]
     endpoint.deliver()

@@ -12,15 +12,8 @@ import numpy as np
 import pytest
 from ring_loop import DECODE, ENCODE, Loop, WorkerThread, body_of
 
-from headrace import (
-    DecodeError,
-    EncodeError,
-    OverloadError,
-    RemoteProtocolError,
-    Signature,
-    TensorSpec,
-    _core,
-)
+from headrace import DecodeError, Signature, TensorSpec, _core
+from headrace.errors import EncodeError, OverloadError, RemoteProtocolError
 from headrace.tensors import compile_signatures
 
 
@@ -267,7 +260,7 @@ def test_large_reply_is_an_object(loop, rows):
     assert json.loads(reply.encode(only_y)) == {"predictions": values.tolist()}
     tensors = reply.tensors()
     loop.close()
-    del reply, loop.port
+    del reply
     gc.collect()
     np.testing.assert_array_equal(tensors["y"], values)
     assert tensors["extra"].tolist() == [b"a"]
@@ -631,6 +624,7 @@ def count_fds():
 
 
 def test_descriptors_are_given_back():
+    gc.collect()
     before = count_fds()
     for _ in range(5):
         loop = Loop(request_bytes=4096)

@@ -181,6 +181,7 @@ public:
   /// The worker sees that this side has gone. What is in flight stays readable for `push_again`.
   void close() noexcept;
 
+  bool is_open() const noexcept { return channel_->is_open(); }
   int doorbell() const noexcept { return channel_->reply_bell(); }
   std::size_t in_flight() const noexcept { return open_requests_; }
   std::uint64_t in_flight_rows() const noexcept { return open_rows_; }

@@ -12,7 +12,7 @@
 #include "headrace/byte_buffer.hpp"
 #include "headrace/error.hpp"
 #include "headrace/format.hpp"
-#include "headrace/json_text.hpp"
+#include "headrace/json_write.hpp"
 #include "headrace/tensor.hpp"
 
 namespace headrace {

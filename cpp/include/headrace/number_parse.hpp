@@ -38,7 +38,8 @@ struct NumberScan {
 /// the number, as in any JSON grammar: the caller finds no delimiter there.
 NumberScan scan_number(const char *text, const char *end) noexcept;
 
-/// Nearest float64, ties to even. Infinite beyond its range, zero (signed) below it.
+/// Nearest float64, ties to even. Infinite beyond its range, zero (signed) below it. Here and below
+/// `-0` is +0, being an integer, and `-0.0` is -0.
 double to_float64(const Decimal &decimal) noexcept;
 /// Nearest float32, rounded once, from the decimal text and not by way of float64.
 float to_float32(const Decimal &decimal) noexcept;

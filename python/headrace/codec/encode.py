@@ -12,6 +12,7 @@ meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -56,13 +57,7 @@ def encode_predict(
 
     Spec: tfserving-rest sections 10 to 12.
     """
-    options = _core.EncodeOptions(
-        pretty=pretty,
-        non_finite=non_finite,
-        int64_as_string=int64_as_string,
-        invalid_utf8=invalid_utf8,
-        outputs=list(only or ()),
-    )
+    options = _options(pretty, non_finite, int64_as_string, invalid_utf8, tuple(only or ()))
     return _core.encode_predict(outputs=dict(outputs), format=format, options=options)
 
 
@@ -91,7 +86,7 @@ def encode_classify(
 
     Spec: tfserving-rest section 13.
     """
-    options = _core.EncodeOptions(pretty=pretty, non_finite=non_finite, invalid_utf8=invalid_utf8)
+    options = _options(pretty, non_finite, False, invalid_utf8)
     labels = None if classes is None else np.asarray(classes)
     values = None if scores is None else np.asarray(scores)
     if counts is None:
@@ -114,7 +109,7 @@ def encode_regress(
 
     Spec: tfserving-rest section 13.
     """
-    options = _core.EncodeOptions(pretty=pretty, non_finite=non_finite)
+    options = _options(pretty, non_finite)
     return _core.encode_regress(values=values, options=options)
 
 
@@ -127,6 +122,24 @@ def encode_error(message: str | bytes) -> bytes:
     """
     text = message.encode(errors="replace") if isinstance(message, str) else message
     return _core.encode_error(message=text)
+
+
+@lru_cache(maxsize=64)
+def _options(
+    pretty: bool,
+    non_finite: str,
+    int64_as_string: bool = False,
+    invalid_utf8: str = "error",
+    outputs: tuple[str, ...] = (),
+) -> _core.EncodeOptions:
+    """Made once for each way of writing; immutable, so that calls can share it."""
+    return _core.EncodeOptions(
+        pretty=pretty,
+        non_finite=non_finite,
+        int64_as_string=int64_as_string,
+        invalid_utf8=invalid_utf8,
+        outputs=outputs,
+    )
 
 
 def _counts(array: np.ndarray[Any, Any] | None) -> list[int]:

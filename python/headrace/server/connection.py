@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, cast
@@ -45,6 +46,10 @@ _JOINED_BYTES: Final = 64 << 10
 # Connections above the limit that may be waiting for their 503 to arrive; further ones get nothing.
 _MOST_REFUSED_AT_ONCE: Final = 128
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+_NO_HEAD: Final = Head(b"\r\n\r\n", b"", b"", (1, 1))
+_NO_HEAD.plain_length = sys.maxsize  # no read is as long
 
 
 class _Body:
@@ -158,12 +163,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             data = self._window[:nbytes].tobytes()
             end = data.find(HEAD_END) + 4
-            head = self._heads.get(data[:end])
-            if head is None or nbytes - end != head.plain_length or self._write_blocked:
-                self._process(data)
-            else:
-                # By far the commonest case: one whole request with a head that was met before.
+            try:
+                head = self._heads[data[:end]] if end > 3 else _NO_HEAD
+            except RequestRefused:
+                head = _NO_HEAD
+            if nbytes - end == head.plain_length and not self._write_blocked:
+                # By far the commonest case, the last one of `_requests`: one whole request.
                 self._dispatch(head, data[end:], 0, 0)
+            else:
+                self._process(data)
 
     def eof_received(self) -> bool:
         """The client will send no more, and is taken to be gone.
@@ -371,6 +379,25 @@ class HttpConnection(asyncio.BufferedProtocol):
             return False
         return all(name.lower() != b"content-encoding" for name, _ in headers)
 
+    def answer_plain(self, exchange: Exchange, data: bytes) -> None:
+        """Send an answer that is one piece and not the connection's last: mostly the only one."""
+        if (
+            len(self._exchanges) > 1
+            or self._processing
+            or self._out
+            or self._paused
+            or self._continue_due
+            or self._deaf
+            or exchange.charge
+            or self._transport is None
+        ):
+            self.answer(exchange, [data])
+            return
+        self._exchanges.clear()
+        self._since = self.state.now
+        self._counters.bytes_sent += len(data)
+        self._transport.write(data)
+
     def answer(self, exchange: Exchange, parts: list[Body]) -> None:
         """Send an exchange's answer when those before it have been sent. Called by the exchange."""
         if exchange.charge:
@@ -538,9 +565,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif not self._exchanges and waited > limits.idle_timeout_s:
             self.state.counters.idle_closed += 1
             self._close()
-
-
-_NO_HEAD: Final = Head(b"\r\n\r\n", b"", b"", (1, 1))
 
 
 def _refused_exchange(connection: HttpConnection) -> Exchange:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import httptools
@@ -30,6 +31,8 @@ CHUNKED: Final = -1
 # Larger heads and more of them are parsed each time: together at most a few megabytes are kept.
 _CACHED_HEAD_BYTES: Final = 1024
 _CACHED_HEADS: Final = 1024
+# Request lines repeat even where each request carries an id of its own in its headers.
+_CACHED_LINES: Final = 256
 
 # The methods that reach TensorFlow Serving's handler; others are answered 501 (spec section 1).
 _METHODS: Final = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH"))
@@ -89,7 +92,7 @@ class Head:
         self.target = target
         self.http_version = version
         self.is_head = method == b"HEAD"
-        self.keep_alive = version == (1, 1)
+        self.keep_alive = False
         self.content_length = 0
         self.coding: str | None = None
         self.expects_continue = False
@@ -158,7 +161,9 @@ def parse_head(raw: bytes, limits: HttpLimits) -> Head:
     line, end_of_line, _ = raw.partition(b"\r\n")
     if not end_of_line:
         raise _bad("there is no request line")
-    method, target, version = _request_line(line, limits)
+    if len(line) > limits.max_request_line_bytes:
+        raise _request_line_too_long(limits)
+    method, target, version = _request_line(line)
     if len(raw) > limits.max_header_bytes:
         raise _too_many_header_bytes(limits)
     lines = raw.count(b"\r\n")
@@ -176,9 +181,8 @@ def parse_head(raw: bytes, limits: HttpLimits) -> Head:
     return head
 
 
-def _request_line(line: bytes, limits: HttpLimits) -> tuple[bytes, bytes, tuple[int, int]]:
-    if len(line) > limits.max_request_line_bytes:
-        raise _request_line_too_long(limits)
+@lru_cache(maxsize=_CACHED_LINES)
+def _request_line(line: bytes) -> tuple[bytes, bytes, tuple[int, int]]:
     parts = line.split(b" ")
     method = parts[0]
     if method not in _METHODS and not _TOKEN.fullmatch(method):
@@ -242,27 +246,30 @@ def _read_framing(head: Head, values: dict[bytes, bytes], limits: HttpLimits) ->
     http_1_1 = head.http_version == (1, 1)
     if http_1_1 and b"host" not in values:
         raise _no_host()
+    length = 0
     if b"content-length" in values:
-        head.content_length = int(values[b"content-length"])
-        if head.content_length > limits.max_body_bytes:
-            raise body_too_large(limits, head.content_length)
+        length = int(values[b"content-length"])
+        if length > limits.max_body_bytes:
+            raise body_too_large(limits, length)
     elif b"transfer-encoding" in values:
         _read_transfer_coding(values[b"transfer-encoding"], http_1_1)
-        head.content_length = CHUNKED
-    options = _tokens(values[b"connection"]) if b"connection" in values else ()
-    head.keep_alive = b"close" not in options and (http_1_1 or b"keep-alive" in options)
-    head.plain = head.keep_alive and http_1_1 and not head.is_head
-    has_body = head.content_length != 0
+        length = CHUNKED
+    keep_alive = http_1_1
+    if b"connection" in values:
+        options = _tokens(values[b"connection"])
+        keep_alive = b"close" not in options and (http_1_1 or b"keep-alive" in options)
     if b"expect" in values:
         if values[b"expect"].rstrip(b" \t") != b"100-continue":
             raise RequestRefused(417, "the only expectation known is 100-continue", html=True)
-        head.expects_continue = has_body and http_1_1
-    if has_body and b"content-encoding" in values:
+        head.expects_continue = length != 0 and http_1_1
+    if b"content-encoding" in values and length != 0:
         head.coding = _content_coding(_tokens(values[b"content-encoding"]))
     if b"accept-encoding" in values:
         head.accepts_gzip = _accepts_gzip(_tokens(values[b"accept-encoding"]))
-    plain_body = head.content_length >= 0 and head.coding is None
-    head.plain_length = head.content_length if plain_body else sys.maxsize
+    head.content_length = length
+    head.keep_alive = keep_alive
+    head.plain = keep_alive and http_1_1 and not head.is_head
+    head.plain_length = length if length >= 0 and head.coding is None else sys.maxsize
 
 
 def _read_transfer_coding(value: bytes, http_1_1: bool) -> None:
@@ -335,7 +342,9 @@ class PartialHead:
         """Judge the request line once it is complete, in the way of ``parse_head``."""
         end = raw.find(b"\r\n")
         if end >= 0:
-            _request_line(raw[:end], self._limits)
+            if end > self._limits.max_request_line_bytes:
+                raise _request_line_too_long(self._limits)
+            _request_line(raw[:end])
             self._parser = httptools.HttpRequestParser(_HeadersComplete())
             self._feed(raw)
         elif len(raw) > self._limits.max_request_line_bytes + 1:

@@ -24,6 +24,9 @@ _JOINED_BYTES: Final = 16 << 10
 _INLINE_GZIP_BYTES: Final = 64 << 10
 _GZIP_LEVEL: Final = 1
 _GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
+# Ends of a head for the commonest lengths: formatting one takes longer than joining the answer.
+_MOST_LENGTHS: Final = 1024
+_LENGTHS: Final = tuple(b"%d\r\n\r\n" % size for size in range(_MOST_LENGTHS))
 _NO_BODY: Final = frozenset((204, 304))
 
 
@@ -141,10 +144,11 @@ class Exchange:
         size = len(body)
         if self.plain and not headers and size <= _JOINED_BYTES and status not in _NO_BODY:
             state = connection.state
-            start = state.starts.get((status, content_type))
+            start = state.json_starts.get(status) if content_type is JSON else None
             if start is None:
                 start = state.start_of_answer(status, content_type)
-            connection.answer(self, [b"".join((start, b"%d\r\n\r\n" % size, body))])
+            length = _LENGTHS[size] if size < _MOST_LENGTHS else b"%d\r\n\r\n" % size
+            connection.answer_plain(self, start + length + body)
         else:
             connection.answer(self, self._parts(connection, status, body, content_type, headers))
 

@@ -77,6 +77,7 @@ class Server:
 
     Attributes:
         url: ``http://HOST:PORT`` once started.
+        names: The models' names in the URL.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Server:
             source = ModelSource(name=name or base_path.name, base_path=base_path, max_retries=0)
             options = FrontEndOptions(models=[source], listen=[(host, port)])
         self.url = ""
+        self.names = [source.name for source in options.models]
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
         self._front_end: FrontEnd | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from headrace.server.body import BodyBudget
 from headrace.server.head import HeadCache
 from headrace.server.limits import HttpLimits
-from headrace.server.messages import Handler
+from headrace.server.messages import JSON, Handler
 from headrace.server.refusal import reason_phrase
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ListenerState:
             need not be more exact than the sweep that finds it.
         receive_memory: Where sockets are read into. One for all: a connection has consumed what was
             read before the loop reads again.
-        starts: Status and content type to ``start_of_answer``, for this second.
+        json_starts: Status to ``start_of_answer`` of JSON, for this second.
         draining: Shutting down: each connection ends with the answer to the request it is in.
         emptied: Resolved, if there is one, when the last connection has gone.
     """
@@ -103,12 +103,14 @@ class ListenerState:
         self.now = clock()
         self._clock = clock
         self._wall_clock = wall_clock
-        self.starts: dict[tuple[int, bytes], bytes] = {}
+        self.json_starts: dict[int, bytes] = {}
+        self._starts: dict[tuple[int, bytes], bytes] = {}
 
     def tick(self) -> None:
         """Move the clock and the Date header, and see to connections whose time is over."""
         self.now = self._clock()
-        self.starts.clear()
+        self.json_starts.clear()
+        self._starts.clear()
         for connection in tuple(self.connections):
             connection.check(self.now)
 
@@ -120,14 +122,17 @@ class ListenerState:
 
     def start_of_answer(self, status: int, content_type: bytes) -> bytes:
         """Status line and headers up to ``Content-Length: ``, made once per second."""
-        key = (status, content_type)
-        if key not in self.starts:
-            self.starts[key] = b"%bContent-Type: %b\r\nDate: %b\r\nContent-Length: " % (
+        start = self._starts.get((status, content_type))
+        if start is None:
+            start = b"%bContent-Type: %b\r\nDate: %b\r\nContent-Length: " % (
                 _status_line(status),
                 content_type,
                 self._date(),
             )
-        return self.starts[key]
+            self._starts[status, content_type] = start
+            if content_type == JSON:
+                self.json_starts[status] = start
+        return start
 
     def start_of_bare_answer(self, status: int) -> bytes:
         """Status line and Date of an answer that cannot have a body."""

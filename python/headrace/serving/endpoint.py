@@ -203,12 +203,27 @@ class Endpoint:
             call.fail(error)
 
 
+# Codes of the core's own encoder; all others are the worker's, in absl's words.
+_ENCODER_CODES = frozenset(
+    (
+        "batch_size",
+        "invalid_utf8",
+        "non_finite",
+        "shape",
+        "structure",
+        "too_large",
+        "unknown_output",
+        "unsupported_dtype",
+    )
+)
+
+
 def _error_of(code: str, path: str, message: str) -> HeadraceError:
-    """An error record in the terms of `headrace.errors`."""
+    """An error reply in the terms of `headrace.errors`."""
     if code == "deadline_exceeded":
         return DeadlineExceeded(message)
     if code == "unavailable":
         return ModelNotReady(message)
-    if code.startswith("encode:"):
-        return EncodeError(message, code=code.removeprefix("encode:"), path=path)
+    if code in _ENCODER_CODES:
+        return EncodeError(message, code=code, path=path)
     return RunFailed(message, kind=code)

@@ -26,6 +26,8 @@ STATUS_OF = {
     "deadline_exceeded": 504,
 }
 
+_NO_SERVABLE = "Servable not found for request: "
+_MODEL_FAULTS = ("invalid_utf8", "non_finite", "too_large")
 _UNEXPLAINED = "The server failed in a way it did not expect; its log says more."
 
 
@@ -81,13 +83,16 @@ def failure_of(error: errors.HeadraceError) -> Failure:
         # TF Serving wraps a dtype without a JSON form into INVALID_ARGUMENT in row format only.
         case errors.DecodeError(code="unsupported_dtype", path=path) if path.startswith("inputs"):
             return Failure(501, message)
-        case errors.DecodeError() | errors.EncodeError(code="batch_size" | "unsupported_dtype"):
+        case errors.DecodeError():
             return Failure.invalid(message)
-        case errors.EncodeError(code="structure" | "unknown_input"):
+        # What the model gave cannot be written this way; the others are the model's own fault.
+        case errors.EncodeError(code=code) if code not in _MODEL_FAULTS:
             return Failure.invalid(message)
         case errors.ModelNotFound(model=model, version=version, detail=detail):
-            which = f"Latest({model})" if version is None else f"Specific({model}, {version})"
-            return Failure(404, _with(f"Servable not found for request: {which}", detail))
+            if version is None:
+                return Failure(404, _with(f"{_NO_SERVABLE}Latest({model})", detail))
+            # Clients match this one to its end.
+            return Failure(404, f"{_NO_SERVABLE}Specific({model}, {version})")
         case errors.LabelNotFound(label=label, detail=detail):
             return Failure(400, _with(f"Unrecognized servable version label: {label}", detail))
         case errors.ModelNotReady() | errors.OverloadError():

@@ -8,7 +8,7 @@
 namespace headrace {
 
 /// Whether `text` is UTF-8 without surrogates (RFC 3629).
-bool is_utf8(std::string_view text) noexcept;
+bool is_valid_utf8(std::string_view text) noexcept;
 
 /// `text` between quotes: `"`, `\` and bytes below 0x20 escaped, all else as it is. Whether `text`
 /// is UTF-8 is the caller's to know; if it is not, neither is what is written. Spec: tfserving-rest

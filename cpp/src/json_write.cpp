@@ -1,4 +1,4 @@
-#include "headrace/json_text.hpp"
+#include "headrace/json_write.hpp"
 
 #include <simdjson.h>
 
@@ -130,7 +130,7 @@ void write_triple(std::uint32_t bits, char *out) noexcept {
 
 } // namespace
 
-bool is_utf8(std::string_view text) noexcept {
+bool is_valid_utf8(std::string_view text) noexcept {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
@@ -142,7 +142,7 @@ void write_json_string(std::string_view text, ByteBuffer &out) {
 }
 
 void write_json_string_lossy(std::string_view text, ByteBuffer &out) {
-  if (is_utf8(text))
+  if (is_valid_utf8(text))
     return write_json_string(text, out);
   out.append('"');
   while (!text.empty()) {

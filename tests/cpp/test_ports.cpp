@@ -1,0 +1,380 @@
+#define BOOST_TEST_MODULE ports
+#include <boost/test/included/unit_test.hpp>
+
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <poll.h>
+#include <random>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "headrace/clock.hpp"
+#include "headrace/collector.hpp"
+#include "headrace/front_port.hpp"
+
+using namespace headrace;
+
+namespace {
+
+constexpr std::uint64_t kLimit = 1 << 26;
+
+TensorSpec vector_of(DType dtype) { return {dtype, "", true, {std::nullopt}}; }
+
+// "double": x to y, float32. "text": strings to strings. Both batchable.
+std::shared_ptr<const SignatureSet> signatures() {
+  const auto one = [](const char *name, const char *in, const char *out, DType dtype) {
+    return Signature(name, {{in, vector_of(dtype)}}, {{out, vector_of(dtype)}});
+  };
+  return std::make_shared<SignatureSet>(
+      std::vector<Signature>{one("serving_default", "x", "y", DType::kFloat32),
+                             one("text", "x", "y", DType::kString)});
+}
+
+std::string numbers(const std::vector<float> &values) {
+  std::string body = "{\"instances\":[";
+  for (const float value : values)
+    body += (body.back() == '[' ? "" : ",") + std::to_string(value);
+  return body + "]}";
+}
+
+std::span<const std::byte> bytes_of(const std::string &text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Both ends in one process. Each maps the rings on its own, as two processes would.
+struct Link {
+  explicit Link(std::uint64_t request_bytes = 1 << 16, std::uint64_t reply_bytes = 1 << 16)
+      : channel(std::make_shared<Channel>(request_bytes, reply_bytes, 0)),
+        front(channel, signatures(), kLimit, kLimit) {}
+
+  std::shared_ptr<WorkerPort> worker() {
+    return std::make_shared<WorkerPort>(channel->worker_fds(), signatures(), kLimit);
+  }
+  bool submit(std::uint64_t id, const std::string &body, std::uint64_t deadline_ns = 0) {
+    const auto result = front.submit(id, bytes_of(body), {}, encode, deadline_ns);
+    BOOST_REQUIRE(static_cast<bool>(result));
+    return result.value().accepted;
+  }
+  // Takes what there is: id to the float32 values of `y`, or to the code of an error.
+  std::size_t take() {
+    std::size_t count = 0;
+    bool exhausted = false;
+    front.begin_taking();
+    while (!exhausted) {
+      const auto reply = front.next_reply();
+      if (!reply) {
+        exhausted = front.sleep();
+        continue;
+      }
+      ++count;
+      answered[reply->request_id] += 1;
+      if (reply->error) {
+        errors[reply->request_id] = std::string(reply->error->code);
+        continue;
+      }
+      const TensorView &y = reply->outputs[0].tensor;
+      std::vector<float> values(y.dtype == DType::kFloat32 ? y.bytes / 4 : 0);
+      if (!values.empty())
+        std::memcpy(values.data(), y.data, y.bytes);
+      results[reply->request_id] = std::move(values);
+    }
+    front.finish_taking(true);
+    return count;
+  }
+  void take_until(std::size_t total) {
+    for (std::size_t taken = 0; taken < total;) {
+      pollfd waiting{front.doorbell(), POLLIN, 0};
+      BOOST_REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+      taken += take();
+    }
+  }
+
+  std::shared_ptr<Channel> channel;
+  FrontPort front;
+  std::shared_ptr<const EncodeOptions> encode = std::make_shared<EncodeOptions>();
+  std::map<std::uint64_t, int> answered;
+  std::map<std::uint64_t, std::vector<float>> results;
+  std::map<std::uint64_t, std::string> errors;
+};
+
+// y = 2 x, in place.
+void answer(Batch &batch) {
+  batch.begin_run();
+  const BatchInput &x = batch.inputs()[0];
+  auto *values = const_cast<float *>(reinterpret_cast<const float *>(x.tensor.data));
+  if (x.tensor.dtype == DType::kFloat32)
+    for (std::uint64_t i = 0; i < x.tensor.bytes / 4; ++i)
+      values[i] *= 2;
+  const NamedTensor outputs[] = {{"y", x.tensor}};
+  batch.reply(outputs);
+}
+
+void serve(Collector &collector, std::uint64_t max_rows) {
+  for (;;) {
+    const Collection collection = collector.collect(max_rows, -1);
+    if (collection.what == Collected::kClosed)
+      return;
+    if (collection.batch)
+      answer(*collection.batch);
+  }
+}
+
+std::vector<float> doubled(std::vector<float> values) {
+  for (float &value : values)
+    value *= 2;
+  return values;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(rows_of_a_batch_go_back_to_their_requests) {
+  Link link;
+  Collector collector({link.worker()});
+  link.submit(1, numbers({1, 2}));
+  link.submit(2, numbers({3}));
+  const auto collection = collector.collect(100, 0);
+  BOOST_REQUIRE(collection.batch != nullptr);
+  BOOST_TEST(collection.batch->size() == 2U);
+  answer(*collection.batch);
+  BOOST_TEST(link.take() == 2U);
+  BOOST_TEST(link.results[1] == (std::vector<float>{2, 4}));
+  BOOST_TEST(link.results[2] == (std::vector<float>{6}));
+  BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(strings_are_stacked) {
+  Link link;
+  Collector collector({link.worker()});
+  const std::string text = R"({"signature_name":"text","instances":["one","","three"]})";
+  link.submit(1, text);
+  link.submit(2, text);
+  const auto collection = collector.collect(100, 0);
+  const TensorView &x = collection.batch->inputs()[0].tensor;
+  BOOST_TEST(x.shape[0] == 6U);
+  const char *expected[] = {"one", "", "three", "one", "", "three"};
+  for (std::uint64_t i = 0; i < 6; ++i)
+    BOOST_TEST(x.string_at(i) == expected[i]);
+  answer(*collection.batch);
+  BOOST_TEST(link.take() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_port_with_thousands_of_different_shapes_is_served_in_order) {
+  Link link(1 << 20, 1 << 20);
+  Collector collector({link.worker()});
+  const std::string text = R"({"signature_name":"text","instances":["one"]})";
+  for (std::uint64_t id = 0; id < 3000; ++id)
+    BOOST_REQUIRE(link.submit(id, id % 2 == 0 ? text : numbers({1})));
+  std::size_t served = 0;
+  while (const auto batch = collector.collect(10, 0).batch) {
+    served += batch->size();
+    answer(*batch);
+  }
+  BOOST_TEST(served == 3000U);
+  BOOST_TEST(link.take() == 3000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_that_was_scribbled_over_is_an_error_not_a_crash) {
+  std::mt19937 random(7); // NOLINT(cert-msc51-cpp): repeatable on purpose
+  int broken = 0;
+  int answered = 0;
+  for (int round = 0; round < 400; ++round) {
+    Link link(4096, 4096);
+    Collector collector({link.worker()});
+    link.submit(1, numbers({1, 2, 3}));
+    link.submit(2, R"({"signature_name":"text","instances":["ab","c"]})");
+    // Record 1 is 128 bytes: header, 12 of data and the table.
+    for (int i = 0; i < 3; ++i)
+      *(link.channel->requests().at(random() % 320)) = static_cast<std::byte>(random());
+    try {
+      while (const auto batch = collector.collect(10, 0).batch)
+        answer(*batch);
+      link.take();
+      answered += static_cast<int>(link.answered.size());
+    } catch (const BrokenPeer &) {
+      ++broken;
+      BOOST_REQUIRE(collector.collect(10, 0).what == Collected::kClosed);
+    }
+  }
+  BOOST_TEST(broken > 10);
+  BOOST_TEST(answered > 10);
+}
+
+BOOST_AUTO_TEST_CASE(replies_that_were_scribbled_over_are_errors_not_crashes) {
+  std::mt19937 random(8); // NOLINT(cert-msc51-cpp): repeatable on purpose
+  int wrong = 0;
+  for (int round = 0; round < 400; ++round) {
+    Link link(4096, 4096);
+    Collector collector({link.worker()});
+    link.submit(1, numbers({1, 2, 3}));
+    answer(*collector.collect(10, 0).batch);
+    for (int i = 0; i < 3; ++i)
+      *(link.channel->replies().at(random() % 128)) = static_cast<std::byte>(random());
+    try {
+      link.take();
+      wrong += !link.errors.empty() || link.answered.empty();
+    } catch (const BrokenPeer &) {
+      ++wrong;
+    }
+  }
+  BOOST_TEST(wrong > 10);
+}
+
+BOOST_AUTO_TEST_CASE(a_reply_that_nobody_waits_for_is_dropped) {
+  Link link;
+  const auto worker = link.worker();
+  Collector collector({worker});
+  link.submit(1, numbers({1}));
+  const auto collection = collector.collect(10, 0);
+  RecordHeader stranger{.request_id = 99, .ticket = 77};
+  BOOST_TEST(worker->send_error(stranger, {"internal", "", ""}, {}));
+  BOOST_TEST(link.take() == 0U);
+  BOOST_TEST(link.front.stats().unknown_replies == 1U);
+  answer(*collection.batch);
+  BOOST_TEST(link.take() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_long_message_is_cut_to_what_the_ring_takes) {
+  Link link(4096, 4096);
+  Collector collector({link.worker()});
+  link.submit(1, numbers({1}));
+  std::string message;
+  for (int i = 0; i < 3000; ++i)
+    message += "\xc3\xa5";
+  collector.collect(10, 0).batch->fail("internal", message);
+  link.front.begin_taking();
+  const auto reply = link.front.next_reply();
+  BOOST_REQUIRE((reply && reply->error));
+  BOOST_TEST(message.starts_with(reply->error->message));
+  BOOST_TEST(reply->error->message.size() > 200U);
+  BOOST_TEST(reply->error->message.size() % 2 == 0U);
+}
+
+namespace {
+
+// Submits `requests` requests of 1 to 3 rows (one in fifty is large), cancels some, and takes what comes.
+void run_front(Link &link, std::uint64_t requests, unsigned seed) {
+  std::minstd_rand random(seed);
+  std::map<std::uint64_t, std::vector<float>> sent;
+  std::size_t cancelled = 0;
+  for (std::uint64_t id = 0; id < requests;) {
+    std::vector<float> values(random() % 50 == 0 ? 3000 : 1 + random() % 3);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>((id * 3 + i) % 100'000);
+    if (!link.submit(id, numbers(values))) {
+      pollfd waiting{link.front.doorbell(), POLLIN, 0};
+      BOOST_REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+      link.take();
+      continue;
+    }
+    if (random() % 8 == 0 && link.front.cancel(id))
+      ++cancelled;
+    else
+      sent[id] = std::move(values);
+    ++id;
+  }
+  while (link.front.in_flight() != 0) {
+    pollfd waiting{link.front.doorbell(), POLLIN, 0};
+    BOOST_REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    link.take();
+  }
+  BOOST_TEST(link.front.stats().cancelled == cancelled);
+  BOOST_REQUIRE(link.answered.size() == sent.size());
+  for (const auto &[id, values] : sent) {
+    BOOST_REQUIRE(link.answered[id] == 1);
+    BOOST_REQUIRE(link.results[id] == doubled(values));
+  }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(every_request_gets_its_own_answer_once_between_threads) {
+  Link link(1 << 14, 1 << 13); // small: both rings are full all the time
+  Collector collector({link.worker()});
+  std::thread worker([&] { serve(collector, 16); });
+  run_front(link, 5000, 3);
+  link.front.close();
+  worker.join();
+}
+
+BOOST_AUTO_TEST_CASE(two_front_ends_and_two_threads_of_one_worker_do_not_mix_answers) {
+  Link a(1 << 14, 1 << 13);
+  Link b(1 << 14, 1 << 13);
+  Collector collector({a.worker(), b.worker()});
+  std::thread first([&] { serve(collector, 16); });
+  std::thread second([&] { serve(collector, 16); });
+  std::thread other_front([&] { run_front(b, 2000, 5); });
+  run_front(a, 2000, 4);
+  other_front.join();
+  a.front.close();
+  b.front.close();
+  first.join();
+  second.join();
+}
+
+// Not under ThreadSanitizer, which does not follow a fork.
+#ifndef __SANITIZE_THREAD__
+namespace {
+
+pid_t start_worker(Link &link) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Collector collector({link.worker()});
+    serve(collector, 8);
+    ::_exit(0);
+  }
+  link.channel->close_worker_fds();
+  return child;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(killing_the_worker_loses_and_doubles_nothing) {
+  std::mt19937 random(5); // NOLINT(cert-msc51-cpp): repeatable on purpose
+  std::map<std::uint64_t, int> answered;
+  std::map<std::uint64_t, std::vector<float>> results;
+  std::uint64_t next_id = 0;
+  std::unique_ptr<Link> dead;
+  const auto settle = [&](Link &link) {
+    for (const auto &[id, times] : link.answered)
+      answered[id] += times;
+    results.merge(link.results);
+  };
+  for (int round = 0; round < 20; ++round) {
+    auto link = std::make_unique<Link>();
+    if (dead)
+      for (const Unanswered &left : dead->front.unanswered())
+        BOOST_REQUIRE(link->front.push_again(dead->front, left.request_id, left.was_running));
+    const pid_t child = start_worker(*link);
+    const auto stop_at = next_id + 50 + random() % 300;
+    while (next_id < stop_at) {
+      std::vector<float> values(next_id % 40 == 0 ? 6000 : 2, static_cast<float>(next_id));
+      if (link->submit(next_id, numbers(values)))
+        ++next_id;
+      else
+        link->take();
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    link->take();
+    settle(*link);
+    dead = std::move(link);
+  }
+  Link last;
+  for (const Unanswered &left : dead->front.unanswered())
+    BOOST_REQUIRE(last.front.push_again(dead->front, left.request_id, false));
+  const pid_t child = start_worker(last);
+  while (last.front.in_flight() != 0)
+    last.take_until(1);
+  last.front.close();
+  ::waitpid(child, nullptr, 0);
+  settle(last);
+  BOOST_TEST(answered.size() == next_id);
+  for (const auto &[id, times] : answered)
+    BOOST_REQUIRE(times == 1);
+  for (const auto &[id, values] : results)
+    BOOST_REQUIRE(values == std::vector<float>(values.size(), static_cast<float>(2 * id)));
+}
+#endif
