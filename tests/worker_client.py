@@ -119,8 +119,12 @@ class Client:
 class Session:
     """A supervisor and its event loop, for one test or for several that share a warm parent."""
 
-    def __init__(self, options: SupervisorOptions | None = None) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(
+        self,
+        options: SupervisorOptions | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._loop = loop or asyncio.new_event_loop()
         self._supervisor = Supervisor(options)
         self._clients: list[Client] = []
 

@@ -127,6 +127,29 @@ def test_directory_without_a_model_fails_before_a_process_is_started(tmp_path: P
     run_with(body)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("raise ImportError('not there')", "TensorFlow cannot be imported.*there.*pip install"),
+        ("raise RuntimeError('built for another machine')", "RuntimeError: built for another"),
+    ],
+)
+def test_framework_that_cannot_be_imported_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, reason: str
+) -> None:
+    (tmp_path / "tensorflow.py").write_text(code)
+    (tmp_path / "saved_model.pb").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    async def body(session: Session) -> None:
+        with pytest.raises(LoadFailed, match=reason):
+            await session.load(tmp_path)
+
+    before = children()
+    run_with(body)
+    assert children() == before
+
+
 def test_cancelled_load_leaves_nothing(tmp_path: Path) -> None:
     path = python_model(tmp_path, "import time; time.sleep(600)")
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from headrace.workers.supervisor import Gone, Ready, Replaced, SupervisorOptions
 from model_builders import python_model
-from worker_client import Client, Failed, Session, gather, run_with
+from worker_client import Client, Failed, Session, children, gather, run_with
 
 QUICK = SupervisorOptions(backoff_s=0.01, backoff_limit_s=0.05)
 
@@ -148,6 +149,25 @@ def test_20_kills_fail_no_request_and_mix_no_answers(tmp_path: Path) -> None:
     run_with(body, QUICK)
     assert not wrong
     assert asked > 20
+
+
+def test_death_is_noticed_and_reaped_under_uvloop(tmp_path: Path) -> None:
+    path = model(tmp_path, "pass")
+    (path / "go").touch()
+
+    async def body(session: Session) -> None:
+        client = await session.load(path)
+        for kills in range(1, 4):
+            assert await client.ask(7) == [14]
+            os.kill(client.worker.pid, signal.SIGKILL)
+            await client.until(Ready, kills)
+        assert await client.ask(7) == [14]
+
+    before = children()
+    session = Session(QUICK, uvloop.new_event_loop())
+    session.run(body)
+    session.close()
+    assert children() == before
 
 
 def test_successor_that_cannot_load_is_tried_until_it_can(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def read_signatures(meta_graph: Any, graph: Any) -> dict[str, GraphSignature]:
         try:
             signatures[name] = _read(definition, graph)
         except (KeyError, ValueError, SpecError) as error:
-            _log.warning("signature %r is left out: %s", name, error)
+            _log.warning("signature %r is left out: %s", name, error.args[0])
     return signatures
 
 

@@ -24,7 +24,9 @@ from headrace.workers.control import MessageReader, send_message
 from headrace.workers.loop import Loop
 from headrace.workers.spec import WorkerSpec, signatures_to_json
 
-__all__ = ["attach", "leave", "main", "run_worker"]
+__all__ = ["attach", "leave", "load_model", "main", "run_worker"]
+
+_log = logging.getLogger(__name__)
 
 
 def run_worker(control: socket.socket) -> None:
@@ -39,8 +41,8 @@ def run_worker(control: socket.socket) -> None:
         _probe(spec)
         send_message(control, {"op": "alive"})
     try:
-        runtime = open_model(spec.path, runtime=spec.runtime, options=spec.runtime_options())
-    except (LoadFailed, ImportError) as error:
+        runtime = load_model(spec)
+    except LoadFailed as error:
         send_message(control, {"op": "failed", "reason": str(error)})
         return
     send_message(control, {"op": "loaded", "signatures": signatures_to_json(runtime.signatures)})
@@ -53,6 +55,19 @@ def run_worker(control: socket.socket) -> None:
     )
     loop.run(collector)
     runtime.close()
+
+
+def load_model(spec: WorkerSpec) -> Runtime:
+    """The model, ready to run. Raises LoadFailed, whatever it was that went wrong."""
+    try:
+        return open_model(spec.path, runtime=spec.runtime, options=spec.runtime_options())
+    except LoadFailed:
+        raise
+    except ImportError as error:
+        raise LoadFailed(str(error)) from error
+    except Exception as error:
+        _log.exception("loading %s", spec.path)
+        raise LoadFailed(f"{spec.path}: {type(error).__name__}: {error}") from error
 
 
 def attach(runtime: Runtime, spec: WorkerSpec, fds: Sequence[int]) -> _core.Collector:

@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from headrace.errors import LoadFailed
-from headrace.runtimes import open_model
 from headrace.workers.control import MessageReader, send_message
 from headrace.workers.loop import Loop
-from headrace.workers.process import attach
+from headrace.workers.process import attach, load_model
 from headrace.workers.spec import WorkerSpec, signatures_to_json
 
 __all__ = ["ControlEnd", "Running", "WorkerEnded", "WorkerProcess", "WorkerThread"]
@@ -189,12 +188,8 @@ class WorkerThread(_Inbox):
 
     def _serve(self) -> None:
         try:
-            runtime = open_model(
-                self._spec.path,
-                runtime=self._spec.runtime,
-                options=self._spec.runtime_options(),
-            )
-        except (LoadFailed, ImportError) as error:
+            runtime = load_model(self._spec)
+        except LoadFailed as error:
             self._tell(self._put, {"op": "failed", "reason": str(error)})
             return
         self._tell(
