@@ -8,8 +8,11 @@ import gc
 import http.client
 import json
 import os
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -36,8 +39,15 @@ def echo(exchange: Exchange) -> None:
 class Server:
     """A listener on a loop in a thread of its own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, handler: Handler, limits: HttpLimits):
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        handler: Handler,
+        limits: HttpLimits,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.loop = loop
+        self._tls = tls
         self._thread = threading.Thread(target=loop.run_forever)
         self._thread.start()
         self.listener = self.call(self._start(handler, limits))
@@ -45,7 +55,7 @@ class Server:
 
     async def _start(self, handler: Handler, limits: HttpLimits) -> HttpListener:
         listener = HttpListener(handler, limits)
-        await listener.start(open_sockets("127.0.0.1", 0))
+        await listener.start(open_sockets("127.0.0.1", 0), tls=self._tls)
         return listener
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -89,8 +99,8 @@ Serve = Callable[..., Server]
 def serve(request: pytest.FixtureRequest) -> Iterator[Serve]:
     servers: list[Server] = []
 
-    def start(handler: Handler = echo, **limits: Any) -> Server:
-        servers.append(Server(request.param(), handler, HttpLimits(**limits)))
+    def start(handler: Handler = echo, tls: ssl.SSLContext | None = None, **limits: Any) -> Server:
+        servers.append(Server(request.param(), handler, HttpLimits(**limits), tls))
         return servers[-1]
 
     yield start
@@ -372,3 +382,29 @@ def test_request_that_has_arrived_is_answered_although_the_server_stops(serve: S
 
         server.call(arrive_and_stop())
         assert read_answer(client)[2] == b"y"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
+def test_the_same_server_speaks_tls(serve: Serve, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *names]
+    command += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    server = serve(tls=context, max_body_bytes=4_000_000)
+    client = http.client.HTTPSConnection(
+        "127.0.0.1",
+        server.port,
+        timeout=PATIENCE_S,
+        context=ssl.create_default_context(cafile=str(certificate)),
+    )
+    for size in (0, 10, 70_000, 3_000_000):
+        body = os.urandom(size)
+        client.request("POST", "/", body)
+        assert client.getresponse().read() == body
+    client.request("TRACE", "/")
+    assert client.getresponse().status == 501
+    client.close()
+    server.until(lambda: not server.listener.state.connections)

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 # One read of a body received in place: large enough to be cheap, small enough that the loop comes
 # back to other connections (libuv reads up to 32 times while reads fill what they are given).
-_FILL_BYTES: Final = 256 << 10
+_FILL_BYTES: Final = 512 << 10
 # Taken of a compressed body at once: it may inflate to a thousand times its size.
 _INFLATE_READ_BYTES: Final = 8 << 10
 _INFLATED_PER_TURN_BYTES: Final = 1 << 20
