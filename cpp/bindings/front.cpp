@@ -14,6 +14,7 @@
 #include "array.hpp"
 #include "buffer.hpp"
 #include "decode_options.hpp"
+#include "headrace/clock.hpp"
 #include "headrace/front_port.hpp"
 #include "register.hpp"
 #include "translate_error.hpp"
@@ -55,12 +56,20 @@ std::uint64_t admit(const PyFrontPort &self, const Admission &admission) {
                              std::to_string(self.port.capacity_bytes()));
 }
 
+RequestNotes to_notes(std::size_t api, std::uint64_t receive_ns) {
+  if (api >= kMaxApis)
+    throw py::value_error("api: expected a number below " + std::to_string(kMaxApis));
+  return {static_cast<std::uint8_t>(api), receive_ns};
+}
+
 std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::object &body,
                      const OwnedDecodeOptions &decode, std::shared_ptr<EncodeOptions> encode,
-                     std::uint64_t deadline_ns) {
+                     std::uint64_t deadline_ns, std::size_t api, std::uint64_t receive_ns) {
+  const RequestNotes notes = to_notes(api, receive_ns);
   const BufferLease lease(body);
   const auto run = [&] {
-    return self.port.submit(request_id, lease.bytes(), decode.view(), std::move(encode), deadline_ns);
+    return self.port.submit(request_id, lease.bytes(), decode.view(), std::move(encode),
+                            deadline_ns, notes);
   };
   const Result<Admission> result = [&] {
     if (lease.bytes().size() < kKeepGilBelow)
@@ -86,10 +95,12 @@ std::unique_ptr<Draft> prepare(const PyFrontPort &self, const py::object &body,
 }
 
 std::uint64_t submit_draft(PyFrontPort &self, std::uint64_t request_id, Draft &draft,
-                           std::shared_ptr<EncodeOptions> encode, std::uint64_t deadline_ns) {
+                           std::shared_ptr<EncodeOptions> encode, std::uint64_t deadline_ns,
+                           std::size_t api, std::uint64_t receive_ns) {
   if (!draft.file)
     throw py::value_error("the draft was submitted before");
-  return admit(self, self.port.submit_draft(request_id, draft, std::move(encode), deadline_ns));
+  return admit(self, self.port.submit_draft(request_id, draft, std::move(encode), deadline_ns,
+                                            to_notes(api, receive_ns)));
 }
 
 py::object error_tuple(std::string_view code, std::string_view path, std::string_view message) {
@@ -103,11 +114,13 @@ std::pair<int, py::object> present(PyFrontPort &self, const TakenReply &taken) {
   if (taken.encode == nullptr || taken.data_bytes > kLargeReply)
     return {kLarge, py::cast(self.port.hold(taken))};
   self.text.clear();
+  const std::uint64_t began_ns = monotonic_ns();
   const auto encoded = encode_predict(taken.outputs, taken.format, *taken.encode, self.text);
   if (!encoded) {
     const Error &error = encoded.error();
     return {kFailed, error_tuple(name_of(error.code), error.path, error.message)};
   }
+  taken.metrics->encode.record(monotonic_ns() - began_ns);
   return {kEncoded, py::bytes(self.text.data(), self.text.size())};
 }
 
@@ -170,17 +183,55 @@ py::dict front_stats(const PyFrontPort &self) {
   return counts;
 }
 
+py::list to_list(std::span<const std::uint64_t> values) {
+  py::list list;
+  for (const std::uint64_t value : values)
+    list.append(value);
+  return list;
+}
+
+py::tuple to_tuple(const Histogram &histogram) {
+  const Distribution read = histogram.read();
+  return py::make_tuple(to_list(read.counts), read.total);
+}
+
+py::dict to_dict(const RequestMetrics &metrics) {
+  py::dict read;
+  read["receive"] = to_tuple(metrics.receive);
+  read["decode"] = to_tuple(metrics.decode);
+  read["wait"] = to_tuple(metrics.wait);
+  read["run"] = to_tuple(metrics.run);
+  read["encode"] = to_tuple(metrics.encode);
+  read["rows"] = to_tuple(metrics.rows);
+  read["batch_rows"] = to_tuple(metrics.batch_rows);
+  read["batch_requests"] = to_tuple(metrics.batch_requests);
+  return read;
+}
+
+py::list front_metrics(const PyFrontPort &self) {
+  const PortMetrics &metrics = self.port.metrics();
+  py::list used;
+  for (std::size_t signature = 0; signature < metrics.signatures(); ++signature)
+    for (std::uint8_t api = 0; api < kMaxApis; ++api)
+      if (const RequestMetrics *of = metrics.find(signature, api))
+        used.append(py::make_tuple(to_str(self.port.signatures().all()[signature].name()), api,
+                                   to_dict(*of)));
+  return used;
+}
+
 py::bytes encode_held(const HeldReply &reply, std::shared_ptr<EncodeOptions> options) {
   const EncodeOptions *chosen = options ? options.get() : reply.encode_options();
   if (chosen == nullptr)
     throw py::value_error("the request came without encode options; give them here");
   ByteBuffer text;
+  const std::uint64_t began_ns = monotonic_ns();
   const auto encoded = [&] {
     const py::gil_scoped_release released; // safe: nothing of Python's is touched
     return encode_predict(reply.outputs(), reply.format(), *chosen, text);
   }();
   if (!encoded)
     raise_error(encoded.error(), "EncodeError");
+  reply.encode_times().record(monotonic_ns() - began_ns);
   return {text.data(), text.size()};
 }
 
@@ -201,18 +252,26 @@ void register_port(py::module_ &m) {
            py::arg("channel"), py::arg("signatures"), py::kw_only(), py::arg("max_payload_bytes"),
            py::arg("max_reply_bytes"))
       .def("submit", &submit, py::arg("request_id"), py::arg("body"), py::kw_only(),
-           py::arg("decode"), py::arg("encode").none(true), py::arg("deadline_ns"))
+           py::arg("decode"), py::arg("encode").none(true), py::arg("deadline_ns"),
+           py::arg("api") = 0, py::arg("receive_ns") = 0)
       .def("prepare", &prepare, py::arg("body"), py::kw_only(), py::arg("decode"))
       .def("submit_draft", &submit_draft, py::arg("request_id"), py::arg("draft"), py::kw_only(),
-           py::arg("encode").none(true), py::arg("deadline_ns"))
+           py::arg("encode").none(true), py::arg("deadline_ns"), py::arg("api") = 0,
+           py::arg("receive_ns") = 0)
       .def("take_replies", &take_replies, py::arg("limit") = 256, py::kw_only(),
            py::arg("timings") = false)
-      .def("cancel", [](PyFrontPort &self, std::uint64_t id) { return self.port.cancel(id); },
-           py::arg("request_id"))
+      .def(
+          "cancel", [](PyFrontPort &self, std::uint64_t id) { return self.port.cancel(id); },
+          py::arg("request_id"))
       .def("unanswered", &unanswered)
       .def("push_again", &push_again, py::arg("dead"), py::arg("request_id"), py::kw_only(),
            py::arg("alone"))
       .def("stats", &front_stats)
+      .def("metrics", &front_metrics)
+      .def(
+          "continue_metrics",
+          [](PyFrontPort &self, const PyFrontPort &dead) { self.port.continue_metrics(dead.port); },
+          py::arg("dead"))
       .def("close", [](PyFrontPort &self) { self.port.close(); })
       .def_property_readonly("doorbell", [](const PyFrontPort &s) { return s.port.doorbell(); })
       .def_property_readonly("in_flight", [](const PyFrontPort &s) { return s.port.in_flight(); })
@@ -249,6 +308,8 @@ void register_front(py::module_ &m) {
         return reply.format() == Format::kRow ? "row" : "columnar";
       });
   register_port(m);
+  m.def("time_bounds_ns", [] { return to_list(time_bounds_ns()); });
+  m.def("size_bounds", [] { return to_list(size_bounds()); });
 }
 
 } // namespace headrace::bindings

@@ -1,6 +1,8 @@
 #include "headrace/batch.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "headrace/clock.hpp"
 #include "headrace/rows.hpp"
@@ -14,6 +16,10 @@ TensorRef entry_at(const RecordHeader &record, std::size_t place) noexcept {
   for (std::size_t i = 0; i < place; ++i)
     walk.next();
   return *walk.next();
+}
+
+template <typename T> T capped(std::uint64_t value) noexcept {
+  return static_cast<T>(std::min<std::uint64_t>(value, std::numeric_limits<T>::max()));
 }
 
 // Stacks string tensors: texts one after another, offsets moved along.
@@ -139,9 +145,13 @@ void Batch::end_run() noexcept {
   running_ = false;
 }
 
-RunTimes Batch::finish_times() {
+// What the first reply tells of the run. Nothing: it never ran.
+RunNotes Batch::finish_run() {
   end_run();
-  return {began_ns_, monotonic_ns()};
+  if (began_ns_ == 0)
+    return {};
+  return {began_ns_, monotonic_ns(), capped<std::uint16_t>(requests_.size()),
+          capped<std::uint32_t>(rows_)};
 }
 
 const NamedTensor *
@@ -155,23 +165,28 @@ Batch::find_unsplittable(std::span<const NamedTensor> outputs) const noexcept {
 }
 
 void Batch::reply(std::span<const NamedTensor> outputs) {
-  const RunTimes times = finish_times();
+  RunNotes run = finish_run();
   std::uint64_t first_row = 0;
   for (const TakenRequest &request : requests_) {
     OutputRows rows{outputs, first_row, std::nullopt};
     if (requests_.size() > 1)
       rows.rows = request.record->rows; // before the reply goes: the record goes with it
     first_row += rows.rows.value_or(0);
-    request.port->send_reply(request, rows, times);
+    request.port->send_reply(request, rows, run);
+    run.requests = 0;
+    run.rows = 0;
   }
   ring_ports();
   requests_.clear();
 }
 
 void Batch::fail(std::string_view code, std::string_view message) {
-  const RunTimes times = finish_times();
-  for (const TakenRequest &request : requests_)
-    request.port->send_error(*request.record, {code, "", message}, times);
+  RunNotes run = finish_run();
+  for (const TakenRequest &request : requests_) {
+    request.port->send_error(*request.record, {code, "", message}, run);
+    run.requests = 0;
+    run.rows = 0;
+  }
   ring_ports();
   requests_.clear();
 }

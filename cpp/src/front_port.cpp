@@ -30,7 +30,8 @@ FrontPort::FrontPort(std::shared_ptr<Channel> channel,
     : channel_(std::move(channel)), signatures_(std::move(signatures)),
       max_payload_bytes_(max_payload_bytes), max_reply_bytes_(max_reply_bytes),
       max_inputs_(most_inputs(*signatures_)), writer_(channel_->requests()),
-      ledger_(std::make_shared<ReplyLedger>(channel_)) {
+      ledger_(std::make_shared<ReplyLedger>(channel_)),
+      metrics_(std::make_shared<PortMetrics>(signatures_->all().size())) {
   require_open();
   reply_bell().arm();
 }
@@ -93,22 +94,23 @@ void FrontPort::publish(std::uint32_t length, InFlight &&request) {
 Result<Admission> FrontPort::submit(std::uint64_t request_id, std::span<const std::byte> body,
                                     const DecodeOptions &decode,
                                     std::shared_ptr<const EncodeOptions> encode,
-                                    std::uint64_t deadline_ns) {
+                                    std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
   const std::uint64_t room = record_room(decoded_bytes_bound(body, *signatures_));
   if (room <= max_inline_bytes())
-    return submit_inline(request_id, body, room, decode, std::move(encode), deadline_ns);
+    return submit_inline(request_id, body, room, decode, std::move(encode), deadline_ns, notes);
   auto draft = prepare(body, decode);
   if (!draft)
     return std::move(draft).error();
-  return submit_draft(request_id, draft.value(), std::move(encode), deadline_ns);
+  return submit_draft(request_id, draft.value(), std::move(encode), deadline_ns, notes);
 }
 
 Result<Admission> FrontPort::submit_inline(std::uint64_t request_id,
                                            std::span<const std::byte> body, std::uint64_t room,
                                            const DecodeOptions &decode,
                                            std::shared_ptr<const EncodeOptions> encode,
-                                           std::uint64_t deadline_ns) {
+                                           std::uint64_t deadline_ns, const RequestNotes &notes) {
+  const std::uint64_t began_ns = monotonic_ns();
   std::byte *at = reserve(room);
   if (at == nullptr)
     return Admission{};
@@ -131,12 +133,15 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id,
                            .rows = request.rows,
                            .encode = std::move(encode),
                            .signature = request.signature_index,
+                           .api = notes.api,
                            .format = request.format});
+  measure_submit(requests_.back(), fields.time_b_ns - began_ns, notes);
   return Admission{true, request.rows};
 }
 
 Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
                                  const DecodeOptions &decode) const {
+  const std::uint64_t began_ns = monotonic_ns();
   MemoryFileSink sink(max_inputs_, decoded_bytes_bound(body, *signatures_), max_payload_bytes_);
   const auto decoded = decode_predict(body, *signatures_, decode, sink);
   if (!decoded)
@@ -151,12 +156,13 @@ Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
   draft.signature = decoded.value().signature_index;
   draft.format = decoded.value().format;
   draft.file = sink.take_file();
+  draft.decode_ns = monotonic_ns() - began_ns;
   return draft;
 }
 
 Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
                                   std::shared_ptr<const EncodeOptions> encode,
-                                  std::uint64_t deadline_ns) {
+                                  std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
   std::byte *at =
       reserve(align_up(kRecordDataOffset + table_bytes(draft.entries), kCacheLine));
@@ -181,8 +187,23 @@ Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
                            .payload = std::move(draft.file),
                            .encode = std::move(encode),
                            .signature = draft.signature,
+                           .api = notes.api,
                            .format = draft.format});
+  measure_submit(requests_.back(), draft.decode_ns, notes);
   return {true, draft.rows};
+}
+
+void FrontPort::measure_submit(const InFlight &request, std::uint64_t decode_ns,
+                               const RequestNotes &notes) {
+  RequestMetrics &metrics = metrics_->of(request.signature, request.api);
+  metrics.receive.record(notes.receive_ns);
+  metrics.decode.record(decode_ns);
+  metrics.rows.record(request.rows);
+}
+
+void FrontPort::continue_metrics(const FrontPort &dead) noexcept {
+  if (dead.metrics_->signatures() == metrics_->signatures())
+    metrics_ = dead.metrics_;
 }
 
 RecordHeader &FrontPort::record_of(const InFlight &request) const noexcept {
@@ -278,6 +299,7 @@ bool FrontPort::push_again(FrontPort &dead, std::uint64_t request_id, bool alone
                                 .payload = std::move(old->payload),
                                 .encode = std::move(old->encode),
                                 .signature = old->signature,
+                                .api = old->api,
                                 .format = old->format});
   dead.settle(*old, Status::kAnswered);
   return true;

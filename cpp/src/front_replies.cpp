@@ -115,6 +115,18 @@ const char *FrontPort::read_outputs(const RecordHeader &reply, const InFlight &r
   return nullptr;
 }
 
+// A run takes no time only where there was none: the request expired, or was malformed.
+void FrontPort::measure_run(const RecordHeader &reply, RequestMetrics &metrics) {
+  if (reply.time_a_ns == 0)
+    return;
+  metrics.run.record(reply.time_a_ns);
+  metrics.wait.record(reply.time_b_ns);
+  if (reply.batch == 0)
+    return;
+  metrics.batch_requests.record(reply.batch);
+  metrics.batch_rows.record(reply.batch_rows);
+}
+
 TakenReply FrontPort::take(const RecordHeader &reply, InFlight &request) {
   TakenReply taken;
   taken.request_id = request.request_id;
@@ -122,6 +134,8 @@ TakenReply FrontPort::take(const RecordHeader &reply, InFlight &request) {
   taken.encode = std::move(request.encode);
   taken.run_ns = reply.time_a_ns;
   taken.wait_ns = reply.time_b_ns;
+  taken.metrics = &metrics_->of(request.signature, request.api);
+  measure_run(reply, *taken.metrics);
   if (reply.kind == RecordKind::kError) {
     taken.error = read_error(reply).value_or(ErrorText{"internal", "", "a malformed error record"});
   } else {
@@ -146,6 +160,7 @@ std::unique_ptr<HeldReply> FrontPort::hold(const TakenReply &taken) {
   held->outputs_.assign(taken.outputs.begin(), taken.outputs.end());
   held->signatures_ = signatures_;
   held->encode_ = taken.encode;
+  held->metrics_ = {metrics_, taken.metrics}; // keeps all of them alive
   held->data_bytes_ = taken.data_bytes;
   held->format_ = taken.format;
   if (taken_payload_.data() != nullptr) {

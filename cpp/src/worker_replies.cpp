@@ -27,16 +27,18 @@ ElementRange range_of(const NamedTensor &output, const OutputRows &rows) noexcep
 }
 
 // The header of a reply to `request`. What it waited ends where its run begins.
-RecordHeader reply_fields(const RecordHeader &request, const RunTimes &times) noexcept {
-  const bool ran = times.began_ns != 0;
+RecordHeader reply_fields(const RecordHeader &request, const RunNotes &run) noexcept {
+  const bool ran = run.began_ns != 0;
   return {.signature = request.signature,
           .kind = RecordKind::kReply,
+          .batch = run.requests,
+          .batch_rows = run.rows,
           .request_id = request.request_id,
           .ticket = request.ticket,
           .rows = 0,
-          .time_a_ns = ran ? times.ended_ns - times.began_ns : 0,
-          .time_b_ns = ran && times.began_ns > request.time_b_ns ? times.began_ns - request.time_b_ns
-                                                                 : 0};
+          .time_a_ns = ran ? run.ended_ns - run.began_ns : 0,
+          .time_b_ns =
+              ran && run.began_ns > request.time_b_ns ? run.began_ns - request.time_b_ns : 0};
 }
 
 // At most `size` bytes of it, and no half of a UTF-8 sequence at the end.
@@ -110,9 +112,9 @@ std::uint64_t WorkerPort::lay_out(const OutputRows &rows, std::size_t signature)
 }
 
 bool WorkerPort::send_reply(const TakenRequest &request, const OutputRows &rows,
-                            const RunTimes &times) {
+                            const RunNotes &run) {
   const std::lock_guard lock(sending_);
-  const RecordHeader fields = reply_fields(*request.record, times);
+  const RecordHeader fields = reply_fields(*request.record, run);
   const std::uint64_t data_bytes = lay_out(rows, request.record->signature);
   if (data_bytes > max_reply_bytes_)
     return refuse_large(fields, rows, data_bytes);
@@ -169,9 +171,9 @@ bool WorkerPort::refuse_large(const RecordHeader &fields, const OutputRows &rows
 }
 
 bool WorkerPort::send_error(const RecordHeader &request, const ErrorText &text,
-                            const RunTimes &times) {
+                            const RunNotes &run) {
   const std::lock_guard lock(sending_);
-  return send_error_locked(reply_fields(request, times), text);
+  return send_error_locked(reply_fields(request, run), text);
 }
 
 bool WorkerPort::send_error_locked(const RecordHeader &fields, ErrorText text) {

@@ -29,7 +29,7 @@ class Port:
 
     in_flight_bytes = in_flight_rows
 
-    def submit(self, request_id, body, *, decode, encode, deadline_ns):
+    def submit(self, request_id, body, *, decode, encode, deadline_ns, api, receive_ns):
         if len(self.requests) == self.capacity:
             raise OverloadError("the ring is full")
         self.requests[request_id] = body
@@ -47,6 +47,9 @@ class Port:
 
     def unanswered(self):
         return self.dead
+
+    def continue_metrics(self, dead):
+        self.continues = dead
 
     def push_again(self, dead, request_id, *, alone):
         if len(self.requests) == self.capacity:

@@ -84,7 +84,7 @@ private:
   void gather();
   BatchInput stack(std::size_t place) const;
   void end_run() noexcept;
-  RunTimes finish_times();
+  RunNotes finish_run();
   void ring_ports() const noexcept;
 
   std::vector<TakenRequest> requests_; // that are owed an answer: all, or none any more

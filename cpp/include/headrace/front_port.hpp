@@ -21,6 +21,7 @@
 #include "headrace/format.hpp"
 #include "headrace/json_decode.hpp"
 #include "headrace/json_encode.hpp"
+#include "headrace/port_metrics.hpp"
 #include "headrace/record.hpp"
 #include "headrace/record_sink.hpp"
 #include "headrace/signature.hpp"
@@ -33,6 +34,7 @@ struct Draft {
   std::vector<TableEntry> entries;
   std::uint64_t data_bytes = 0;
   std::uint64_t rows = 0;
+  std::uint64_t decode_ns = 0;
   std::size_t signature = 0;
   Format format = Format::kRow;
 };
@@ -108,6 +110,8 @@ public:
   bool is_in_ring() const noexcept { return ledger_ != nullptr; }
   /// Null: the request came without.
   const EncodeOptions *encode_options() const noexcept { return encode_.get(); }
+  /// Where the time goes that its encoding takes.
+  Histogram &encode_times() const noexcept { return metrics_->encode; }
 
 private:
   friend class FrontPort;
@@ -120,6 +124,7 @@ private:
   std::shared_ptr<const SignatureSet> signatures_;
   std::vector<NamedTensor> outputs_;
   std::shared_ptr<const EncodeOptions> encode_;
+  std::shared_ptr<RequestMetrics> metrics_; // part of the port's
   std::uint64_t data_bytes_ = 0;
   Format format_ = Format::kRow;
 };
@@ -134,6 +139,7 @@ struct TakenReply {
   std::uint64_t data_bytes = 0;
   Format format = Format::kRow;
   std::shared_ptr<const EncodeOptions> encode; ///< as submitted; may be null
+  RequestMetrics *metrics = nullptr;           ///< of its signature and API; the port's
 };
 
 /// Single-owner, but for `prepare` and the constants, which any thread may call.
@@ -149,12 +155,13 @@ public:
   /// `deadline_ns`: monotonic_ns(), 0: none. Throws std::logic_error on a closed port, std::system_error.
   Result<Admission> submit(std::uint64_t request_id, std::span<const std::byte> body,
                            const DecodeOptions &decode, std::shared_ptr<const EncodeOptions> encode,
-                           std::uint64_t deadline_ns);
+                           std::uint64_t deadline_ns, const RequestNotes &notes = {});
   /// The first half of a submit by reference; needs nothing of the ring. Thread-safe. Throws std::system_error.
   Result<Draft> prepare(std::span<const std::byte> body, const DecodeOptions &decode) const;
   /// The second half. `draft` is spent if it was accepted, else as it was.
   Admission submit_draft(std::uint64_t request_id, Draft &draft,
-                         std::shared_ptr<const EncodeOptions> encode, std::uint64_t deadline_ns);
+                         std::shared_ptr<const EncodeOptions> encode, std::uint64_t deadline_ns,
+                         const RequestNotes &notes = {});
 
   /// Taking replies, by the wake-up protocol of an event loop: begin_taking; next_reply until it yields nothing and
   /// `sleep` says true, or until the caller has had enough; finish_taking.
@@ -178,6 +185,10 @@ public:
   /// False: full. Throws std::out_of_range where the dead port has no such request.
   bool push_again(FrontPort &dead, std::uint64_t request_id, bool alone);
 
+  /// Goes on counting where a dead port of the same model stopped. Call it before anything is
+  /// submitted here.
+  void continue_metrics(const FrontPort &dead) noexcept;
+
   /// The worker sees that this side has gone. What is in flight stays readable for `push_again`.
   void close() noexcept;
 
@@ -195,6 +206,7 @@ public:
   std::uint64_t running_since_ns() const noexcept;
   const SignatureSet &signatures() const noexcept { return *signatures_; }
   const FrontStats &stats() const noexcept { return stats_; }
+  const PortMetrics &metrics() const noexcept { return *metrics_; }
 
 private:
   enum class Status : std::uint8_t { kOpen, kAnswered, kCancelled };
@@ -208,6 +220,7 @@ private:
     UniqueFd payload{}; // kept for push_again
     std::shared_ptr<const EncodeOptions> encode;
     std::size_t signature = 0;
+    std::uint8_t api = 0;
     Format format = Format::kRow;
     Status status = Status::kOpen;
   };
@@ -217,7 +230,9 @@ private:
   Result<Admission> submit_inline(std::uint64_t request_id, std::span<const std::byte> body,
                                   std::uint64_t room, const DecodeOptions &decode,
                                   std::shared_ptr<const EncodeOptions> encode,
-                                  std::uint64_t deadline_ns);
+                                  std::uint64_t deadline_ns, const RequestNotes &notes);
+  void measure_submit(const InFlight &request, std::uint64_t decode_ns, const RequestNotes &notes);
+  void measure_run(const RecordHeader &reply, RequestMetrics &metrics);
   std::uint64_t record_room(std::uint64_t data_bound) const noexcept;
   std::uint64_t next_ticket() const noexcept { return first_ticket_ + requests_.size(); }
   RecordHeader &record_of(const InFlight &request) const noexcept;
@@ -251,6 +266,7 @@ private:
   std::uint64_t taken_begin_ = 0;      // likewise
   std::vector<NamedTensor> outputs_;   // likewise
   FrontStats stats_;
+  std::shared_ptr<PortMetrics> metrics_;
 };
 
 } // namespace headrace

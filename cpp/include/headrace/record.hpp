@@ -5,7 +5,7 @@
 //     ┌───────────────────┬───────────────────┬───────────────────┬─────────┬─────────┐
 //   0 │ length            │ table             │ state (atomic)    │signature│ tensors │
 //     ├────┬────┬─────────┼───────────────────┼───────────────────┴─────────┴─────────┤
-//  16 │kind│flgs│ 0       │ 0                 │ request id                            │
+//  16 │kind│flgs│batch    │ batch rows        │ request id                            │
 //     ├────┴────┴─────────┴───────────────────┼───────────────────────────────────────┤
 //  32 │ ticket                                │ rows                                  │
 //     ├───────────────────────────────────────┼───────────────────────────────────────┤
@@ -68,8 +68,8 @@ struct RecordHeader {
   std::uint16_t tensors = 0;   ///< entries of the table
   RecordKind kind = RecordKind::kRequest;
   std::uint8_t flags = 0;
-  std::uint16_t zero16 = 0;
-  std::uint32_t zero32 = 0;
+  std::uint16_t batch = 0;      ///< reply: requests of its run, if it is the first of them; else 0
+  std::uint32_t batch_rows = 0; ///< likewise: rows
   std::uint64_t request_id = 0; ///< the caller's
   std::uint64_t ticket = 0;     ///< counts the requests of one ring; a reply carries its request's
   std::uint64_t rows = 0;       ///< extent 0 shared by all tensors; 0: they share none

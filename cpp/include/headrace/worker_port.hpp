@@ -49,9 +49,12 @@ struct OutputRows {
   std::optional<std::uint64_t> rows;
 };
 
-struct RunTimes {
+/// Of the run that a reply is of. Its size is told with the first reply only, so that runs can be counted.
+struct RunNotes {
   std::uint64_t began_ns = 0; ///< by monotonic_ns(); 0: it never ran
   std::uint64_t ended_ns = 0;
+  std::uint16_t requests = 0; ///< 0: not the first
+  std::uint32_t rows = 0;
 };
 
 /// Counts since the port was made.
@@ -97,8 +100,8 @@ public:
 
   // Sending. Waits while the reply ring is full and the front end lives. False: it has gone.
 
-  bool send_reply(const TakenRequest &request, const OutputRows &rows, const RunTimes &times);
-  bool send_error(const RecordHeader &request, const ErrorText &text, const RunTimes &times);
+  bool send_reply(const TakenRequest &request, const OutputRows &rows, const RunNotes &run);
+  bool send_error(const RecordHeader &request, const ErrorText &text, const RunNotes &run);
   /// Wakes the front end if it sleeps: once after all replies of a batch.
   void ring() const noexcept;
 

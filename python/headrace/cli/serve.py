@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from headrace.cli.logs import set_up_logging
 from headrace.cli.serve_flags import Given, make_parser, parse_arguments
-from headrace.config import ModelConfig, ServerConfig, parse_model_config, server_config
+from headrace.config import (
+    ServerConfig,
+    parse_model_config,
+    parse_monitoring_config,
+    server_config,
+)
 from headrace.errors import SpecError
 
 __all__ = ["run"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -52,16 +60,22 @@ def serve(config: ServerConfig) -> int:
 
 def _configuration(given: Given) -> ServerConfig:
     values = given.values()
-    path = values["model_config_file"]
-    return server_config(values, _models_of(path) if path else None)
+    return server_config(
+        values,
+        _parse_file(values, "model_config_file", parse_model_config),
+        _parse_file(values, "monitoring_config_file", parse_monitoring_config),
+    )
 
 
-def _models_of(path: str) -> tuple[ModelConfig, ...]:
+def _parse_file(values: Mapping[str, Any], flag: str, parse: Callable[[str], T]) -> T | None:
+    """What is in the file that a flag names; None where it names none."""
+    if not (path := values[flag]):
+        return None
     try:
-        return parse_model_config(Path(path).read_text(encoding="utf-8"))
+        return parse(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise SpecError(f"--model_config_file={path}: {error.strerror}") from error
+        raise SpecError(f"--{flag}={path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SpecError(f"--model_config_file={path}: byte {error.start} is not UTF-8") from error
+        raise SpecError(f"--{flag}={path}: byte {error.start} is not UTF-8") from error
     except SpecError as error:
-        raise SpecError(f"--model_config_file={path}: {error}") from error
+        raise SpecError(f"--{flag}={path}: {error}") from error

@@ -2,10 +2,12 @@
 
 from headrace.config.from_flags import server_config
 from headrace.config.model_config import parse_model_config
+from headrace.config.monitoring_config import parse_monitoring_config
 from headrace.config.parts import (
     Address,
     HttpConfig,
     LifecycleConfig,
+    MetricsConfig,
     ModelConfig,
     RequestConfig,
     ServerConfig,
@@ -16,10 +18,12 @@ __all__ = [
     "Address",
     "HttpConfig",
     "LifecycleConfig",
+    "MetricsConfig",
     "ModelConfig",
     "RequestConfig",
     "ServerConfig",
     "WorkerConfig",
     "parse_model_config",
+    "parse_monitoring_config",
     "server_config",
 ]

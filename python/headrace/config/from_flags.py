@@ -10,6 +10,7 @@ from headrace.config.parts import (
     Address,
     HttpConfig,
     LifecycleConfig,
+    MetricsConfig,
     ModelConfig,
     RequestConfig,
     ServerConfig,
@@ -21,13 +22,16 @@ __all__ = ["server_config"]
 
 
 def server_config(
-    flags: Mapping[str, Any], file_models: Sequence[ModelConfig] | None = None
+    flags: Mapping[str, Any],
+    file_models: Sequence[ModelConfig] | None = None,
+    tfserving_metrics_path: str | None = None,
 ) -> ServerConfig:
     """The configuration that flags ask for.
 
     Args:
         flags: Every flag that Headrace honours, by name, with its parsed value or its default.
         file_models: What the ``--model_config_file`` lists; None where there is no such file.
+        tfserving_metrics_path: What the ``--monitoring_config_file`` asks for.
 
     Raises:
         SpecError: The flags together make no sense.
@@ -69,6 +73,7 @@ def server_config(
             load_retry_s=max(flags["load_retry_interval_micros"], 0) / 1e6,
             drain_s=flags["drain_timeout"],
         ),
+        metrics=MetricsConfig(tfserving_metrics_path),
     )
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "Address",
     "HttpConfig",
     "LifecycleConfig",
+    "MetricsConfig",
     "ModelConfig",
     "RequestConfig",
     "ServerConfig",
@@ -129,6 +130,17 @@ class LifecycleConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Metrics beside the page at ``/metrics``, which is always there.
+
+    Attributes:
+        tfserving_path: Where TensorFlow Serving's page is wanted; None: nowhere.
+    """
+
+    tfserving_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
     """One model.
 
@@ -154,3 +166,4 @@ class ServerConfig:
     requests: RequestConfig = RequestConfig()
     workers: WorkerConfig = WorkerConfig()
     lifecycle: LifecycleConfig = LifecycleConfig()
+    metrics: MetricsConfig = MetricsConfig()

@@ -13,7 +13,7 @@ from headrace.dialects.tfserving.errors import html_page
 from headrace.dialects.tfserving.routes import is_rest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from headrace.server.head import Head
     from headrace.server.messages import Exchange, Handler
@@ -27,22 +27,32 @@ _TEXT = b"text/plain; charset=utf-8"
 class Application:
     """Single-owner: the front end's loop."""
 
-    def __init__(self, tfserving: TensorFlowServingApi, unready: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        tfserving: TensorFlowServingApi,
+        unready: Callable[[], list[str]],
+        pages: Mapping[str, Handler],
+    ) -> None:
         """Join the parts.
 
         Args:
             tfserving: Answers everything under ``/v1/``.
             unready: A sentence for each configured model that cannot answer now.
+            pages: What answers at these paths, by any method.
         """
         self._tfserving = tfserving
         self._unready = unready
+        self._pages = pages
 
     def __call__(self, exchange: Exchange) -> None:
         """Answer an exchange, now or later."""
         head = exchange.request.head
         handler = head.handler
         if handler is None:
-            handler = head.handler = self._route(head)
+            handler = self._route(head)
+            # A model that is not configured may become so, and is counted under its name then.
+            if head.meter is None or head.meter.model:
+                head.handler = handler
         handler(exchange)
 
     def _route(self, head: Head) -> Handler:
@@ -52,6 +62,8 @@ class Application:
             return _healthz
         if path == "/readyz":
             return self._readyz
+        if page := self._pages.get(path):
+            return page
         if is_rest(target):
             return self._tfserving.handler(head)
         return partial(_respond_page, 404, "Not Found")

@@ -44,6 +44,7 @@ def front_end_options(config: ServerConfig) -> FrontEndOptions:
         max_in_flight_rows=requests.max_in_flight_rows,
         max_in_flight_bytes=requests.max_in_flight_bytes,
         drain_s=config.lifecycle.drain_s,
+        tfserving_metrics_path=config.metrics.tfserving_path,
     )
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, cast
@@ -73,6 +74,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     """The server's side of one connection. Single-owner: used from its event loop only."""
 
     __slots__ = (
+        "_began_ns",
         "_body",
         "_closing",
         "_continue_due",
@@ -116,6 +118,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._receiver: Receiver | None = None
         self._head: Head | None = None  # of the body that the receiver receives
         self._received = 0  # bytes of it, as sent
+        self._began_ns = 0  # when a request began that comes in pieces
         self._held: list[bytes] = []
         self._paused = False
         self._deaf = False
@@ -261,12 +264,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             if not raw:
                 return
             self._partial = PartialHead(self.state.limits)
+            self._began_ns = time.monotonic_ns()
             self._since = self.state.now
         self._partial.update(raw)
 
     def _receive_in_place(self, head: Head, start: bytes) -> None:
         self.state.budget.take(head.content_length)
         self._body = body = _Body(head)
+        self._began_ns = self._began_ns or time.monotonic_ns()
         body.memory[: len(start)] = start
         body.filled = len(start)
         self._window = body.window()
@@ -291,6 +296,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._receiver = receiver(head, state.limits, state.budget)
         self._head = head
         self._received = 0
+        self._began_ns = self._began_ns or time.monotonic_ns()
         self._since = state.now
         if head.coding is not None:
             self._window = state.receive_memory[:_INFLATE_READ_BYTES]
@@ -360,6 +366,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _dispatch(self, head: Head, body: Body, slack: int, charge: int) -> None:
         keep_alive = head.keep_alive and not self.state.draining
         exchange = Exchange(self, Request(head, body, slack), keep_alive, charge)
+        if self._began_ns:
+            exchange.receive_ns = exchange.began_ns - self._began_ns
+            self._began_ns = 0
         self._exchanges.append(exchange)
         self._continue_due = False
         self._counters.requests += 1

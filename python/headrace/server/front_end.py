@@ -14,9 +14,11 @@ from headrace.server.application import Application
 from headrace.server.inference import Inference, InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.listener import HttpListener, open_sockets
+from headrace.server.metrics import metrics_pages, server_figures, version_figures
 from headrace.server.models import ModelKeeper, ModelSource
 from headrace.server.tfserving_api import TensorFlowServingApi, TensorFlowServingOptions
 from headrace.serving.endpoint import Endpoint
+from headrace.serving.metrics import RequestMetrics, Series, Snapshot
 from headrace.serving.registry import Registry
 from headrace.workers.supervisor import Supervisor, SupervisorOptions, Worker, WorkerSpec
 
@@ -65,6 +67,7 @@ class FrontEndOptions:
         max_in_flight_rows: Rows accepted and unanswered, per model version.
         max_in_flight_bytes: Tensor bytes accepted and unanswered, per model version.
         drain_s: Seconds that a stop waits for what runs.
+        tfserving_metrics_path: Where TensorFlow Serving's page of metrics is; None: nowhere.
     """
 
     models: Sequence[ModelSource]
@@ -77,6 +80,7 @@ class FrontEndOptions:
     max_in_flight_rows: int = 1 << 17
     max_in_flight_bytes: int = 1 << 30
     drain_s: float = 30.0
+    tfserving_metrics_path: str | None = None
 
 
 class FrontEnd:
@@ -89,8 +93,10 @@ class FrontEnd:
         self._registry: Registry[Endpoint] = Registry()
         self._supervisor = Supervisor(options.supervisor)
         inference = Inference(options.inference, loop=self._loop, executor=self._executor)
-        api = TensorFlowServingApi(self._registry, inference, options.tfserving)
-        application = Application(api, self._registry.unready)
+        self._metrics = RequestMetrics()
+        api = TensorFlowServingApi(self._registry, inference, options.tfserving, self._metrics)
+        pages = metrics_pages(self._snapshot, options.tfserving_metrics_path)
+        application = Application(api, self._registry.unready, pages)
         self._listener = HttpListener(application, options.http)
         self._keeper = ModelKeeper(
             options.models,
@@ -98,6 +104,7 @@ class FrontEnd:
             self._supervisor,
             worker_spec=self._worker_spec,
             make_endpoint=self._make_endpoint,
+            on_unload=self._retire_metrics,
         )
         self._expiry: asyncio.TimerHandle | None = None
 
@@ -131,6 +138,21 @@ class FrontEnd:
     def unready(self) -> list[str]:
         """A sentence for each model that cannot answer."""
         return self._registry.unready()
+
+    def _snapshot(self) -> Snapshot:
+        options = self._options
+        return Snapshot(
+            self._metrics,
+            version_figures(self._keeper.running()),
+            server_figures(
+                self._listener.state,
+                max_rows=options.max_in_flight_rows,
+                max_bytes=options.max_in_flight_bytes,
+            ),
+        )
+
+    def _retire_metrics(self, model: str, endpoint: Endpoint) -> None:
+        self._metrics.retire(model, Series.of(endpoint.port.metrics()))
 
     def _tick(self) -> None:
         now_ns = time.monotonic_ns()

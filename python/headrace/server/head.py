@@ -16,12 +16,15 @@ import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import httptools
 
 from headrace.server.limits import HttpLimits
 from headrace.server.refusal import RequestRefused
+
+if TYPE_CHECKING:
+    from headrace.serving.metrics import RequestMeter
 
 __all__ = ["CHUNKED", "HEAD_END", "Head", "HeadCache", "PartialHead", "parse_head"]
 
@@ -64,8 +67,10 @@ class Head:
         accepts_gzip: Whether the answer may be compressed.
         is_head: Method HEAD: the answer has no body.
         plain: A kept HTTP/1.1 connection and not HEAD: the answer needs no Connection header.
-        handler: The application's: what it does with this head, once it has found out. The one
-            thing that changes; a client that repeats its head is routed once.
+        handler: The application's: what it does with this head, once it has found out. A client
+            that repeats its head is routed once.
+        meter: Likewise: who counts the answers; None for requests that are not counted. These two
+            are what changes.
     """
 
     __slots__ = (
@@ -79,6 +84,7 @@ class Head:
         "http_version",
         "is_head",
         "keep_alive",
+        "meter",
         "method",
         "plain",
         "plain_length",
@@ -100,6 +106,7 @@ class Head:
         self.plain = False
         self.plain_length = 0
         self.handler: Callable[..., None] | None = None
+        self.meter: RequestMeter | None = None
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -106,11 +105,14 @@ class Inference:
             OverloadError: A bound is reached; nothing was accepted.
             ModelNotReady: The version is being unloaded.
         """
-        deadline_ns = time.monotonic_ns() + self._timeout_ns if self._timeout_ns else 0
+        deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
+        meter = exchange.request.head.meter
+        api = 0 if meter is None else meter.number
+        receive_ns = exchange.receive_ns
         call = _Call(self, exchange, answerer, deadline_ns)
         body = exchange.request.body
         if len(body) < self._large_body_bytes:
-            request_id = endpoint.submit(call, body, decode, encode)
+            request_id = endpoint.submit(call, body, decode, encode, api=api, receive_ns=receive_ns)
             exchange.on_disconnect = partial(endpoint.cancel, request_id)
             return
 
@@ -120,7 +122,9 @@ class Inference:
                 return
             exchange.release_body()
             try:
-                request_id = endpoint.submit_draft(call, task.result(), encode)
+                request_id = endpoint.submit_draft(
+                    call, task.result(), encode, api=api, receive_ns=receive_ns
+                )
             except Exception as error:
                 answerer.fail(exchange, _expected(error))
             else:

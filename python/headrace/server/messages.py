@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,8 @@ _GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 _MOST_LENGTHS: Final = 1024
 _LENGTHS: Final = tuple(b"%d\r\n\r\n" % size for size in range(_MOST_LENGTHS))
 _NO_BODY: Final = frozenset((204, 304))
+# What nginx made customary for a client that closed its connection before the answer.
+_CLIENT_GONE: Final = 499
 
 
 class Request:
@@ -80,6 +83,8 @@ class Exchange:
     Attributes:
         request: The request.
         closed: The client has gone: nobody waits for the answer, and ``respond`` does nothing.
+        began_ns: When the request was complete, by ``time.monotonic_ns()``.
+        receive_ns: How long it took to come, from its first byte; 0 if it came in one piece.
         on_disconnect: Called once, without arguments, if the client goes before the answer.
         keep_alive, plain, charge, parts: The connection's: whether it goes on after the answer, and
             then without saying so; bytes of the body that count against the budget; the answer's
@@ -88,12 +93,14 @@ class Exchange:
 
     __slots__ = (
         "_connection",
+        "began_ns",
         "charge",
         "closed",
         "keep_alive",
         "on_disconnect",
         "parts",
         "plain",
+        "receive_ns",
         "request",
     )
 
@@ -106,6 +113,8 @@ class Exchange:
         self.charge = charge
         self.parts: list[Body] | None = None
         self.request = request
+        self.began_ns = time.monotonic_ns()
+        self.receive_ns = 0
         self.closed = False
         self.on_disconnect: Callable[[], None] | None = None
 
@@ -138,6 +147,12 @@ class Exchange:
             raise LocalProtocolError("a request was answered twice")
         self._connection = None
         self.on_disconnect = None
+        meter = self.request.head.meter
+        if meter is not None:
+            if status == 200:
+                meter.succeeded(time.monotonic_ns() - self.began_ns)
+            else:
+                meter.failed(status)
         if self.request.head.accepts_gzip and connection.worth_gzip(body, headers):
             self._compress(connection, status, body, content_type, headers)
             return
@@ -213,6 +228,8 @@ class Exchange:
         """Called by the connection when the client has gone before the answer."""
         self.closed = True
         self._connection = None
+        if self.request.head.meter is not None:
+            self.request.head.meter.failed(_CLIENT_GONE)
         callback, self.on_disconnect = self.on_disconnect, None
         if callback is not None:
             callback()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,12 +59,14 @@ class ModelKeeper:
         *,
         worker_spec: Callable[[str, int, Path], WorkerSpec],
         make_endpoint: Callable[[Worker], Endpoint],
+        on_unload: Callable[[str, Endpoint], None],
     ) -> None:
         self._sources = sources
         self._registry = registry
         self._supervisor = supervisor
         self._worker_spec = worker_spec
         self._make_endpoint = make_endpoint
+        self._on_unload = on_unload
         self._workers: dict[tuple[str, int], Worker] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         registry.configure(source.name for source in sources)
@@ -94,6 +96,13 @@ class ModelKeeper:
             for version in model.versions.values()
             if version.endpoint is not None
         ]
+
+    def running(self) -> Iterator[tuple[Endpoint, Worker]]:
+        """Every endpoint with the worker behind it."""
+        for (name, number), worker in self._workers.items():
+            endpoint = self._registry.model(name).versions[number].endpoint
+            if endpoint is not None:
+                yield endpoint, worker
 
     async def _watch(
         self, source: ModelSource, model: Model[Endpoint], first: asyncio.Future[None]
@@ -207,7 +216,9 @@ class ModelKeeper:
             await asyncio.sleep(0.02)
         loop.remove_reader(endpoint.doorbell)
         endpoint.close("the version is being unloaded")
-        await self._workers.pop((model.name, version.number)).stop()
+        worker = self._workers.pop((model.name, version.number))
+        self._on_unload(model.name, endpoint)
+        await worker.stop()
         version.state, version.endpoint = State.END, None
         self._registry.publish()
         _log.info("model %s: version %d is unloaded", model.name, version.number)

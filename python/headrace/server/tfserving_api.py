@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.server.inference import Inference
     from headrace.server.messages import Exchange, Handler
     from headrace.serving.endpoint import Endpoint
+    from headrace.serving.metrics import RequestMeter, RequestMetrics
     from headrace.serving.registry import Registry, Version
 
 __all__ = ["TensorFlowServingApi", "TensorFlowServingOptions"]
@@ -57,19 +58,22 @@ class TensorFlowServingApi:
         registry: Registry[Endpoint],
         inference: Inference,
         options: TensorFlowServingOptions,
+        metrics: RequestMetrics,
     ) -> None:
         self._registry = registry
         self._inference = inference
         self._options = options
+        self._metrics = metrics
         self._headers: Headers = _CORS if options.cors else ()
         self._decode = DecodeOptions(check_shapes=True, max_depth=inference.max_json_depth)
 
     def handler(self, head: Head) -> Handler:
-        """What answers requests with this head. A pure function of it and of the options."""
+        """What answers requests with this head; gives it the meter that counts them."""
         method, target = head.method.decode("latin-1"), head.target.decode("latin-1")
         if method == "OPTIONS":
             return partial(self._preflight, _has_web_origin(head))
         route = parse_target(method, target)
+        head.meter = self._meter(route)
         wishes = parse_wishes(target, head.headers, self._options.wishes)
         failure = next((f for f in (route, wishes) if isinstance(f, Failure)), None)
         if failure is not None:
@@ -85,6 +89,11 @@ class TensorFlowServingApi:
                 return self._guard(partial(self._metadata, route))
         failure = Failure(501, f"The {route.verb} API is not implemented yet")
         return partial(self._refuse, failure)
+
+    def _meter(self, route: Route | Failure) -> RequestMeter:
+        if isinstance(route, Failure):
+            return self._metrics.meter("", "")
+        return self._metrics.meter(route.model if route.model in self._registry else "", route.verb)
 
     def predict(self, predict: _Predict, exchange: Exchange) -> None:
         """Send a predict to its endpoint.

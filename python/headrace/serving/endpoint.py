@@ -87,9 +87,24 @@ class Endpoint:
         return len(self._pending)
 
     def submit(
-        self, call: Call, body: Body, decode: DecodeOptions, encode: EncodeOptions | None
+        self,
+        call: Call,
+        body: Body,
+        decode: DecodeOptions,
+        encode: EncodeOptions | None,
+        *,
+        api: int = 0,
+        receive_ns: int = 0,
     ) -> int:
         """Decode a body into the ring.
+
+        Args:
+            call: Who waits.
+            body: What was asked.
+            decode: How to read it.
+            encode: How to write the answer; None leaves that to the call.
+            api: By whose number it is measured.
+            receive_ns: How long the body took to come, to be measured with the rest.
 
         Returns:
             The id to cancel it by.
@@ -101,7 +116,13 @@ class Endpoint:
         self._admit()
         request_id = next(_ids)
         self._port.submit(
-            request_id, body, decode=decode, encode=encode, deadline_ns=call.deadline_ns
+            request_id,
+            body,
+            decode=decode,
+            encode=encode,
+            deadline_ns=call.deadline_ns,
+            api=api,
+            receive_ns=receive_ns,
         )
         self._pending[request_id] = call
         return request_id
@@ -110,7 +131,15 @@ class Endpoint:
         """The first half of `submit` for a large body; callable from any thread."""
         return self._port.prepare(body, decode=decode)
 
-    def submit_draft(self, call: Call, draft: Draft, encode: EncodeOptions | None) -> int:
+    def submit_draft(
+        self,
+        call: Call,
+        draft: Draft,
+        encode: EncodeOptions | None,
+        *,
+        api: int = 0,
+        receive_ns: int = 0,
+    ) -> int:
         """The second half, on the loop.
 
         Raises:
@@ -118,7 +147,14 @@ class Endpoint:
         """
         self._admit()
         request_id = next(_ids)
-        self._port.submit_draft(request_id, draft, encode=encode, deadline_ns=call.deadline_ns)
+        self._port.submit_draft(
+            request_id,
+            draft,
+            encode=encode,
+            deadline_ns=call.deadline_ns,
+            api=api,
+            receive_ns=receive_ns,
+        )
         self._pending[request_id] = call
         return request_id
 
@@ -150,6 +186,7 @@ class Endpoint:
         only waited goes as it was. What was running at two deaths is given up.
         """
         dead, self._port = self._port, port
+        port.continue_metrics(dead)
         while self._deliver_from(dead):
             pass
         decision = decide_after_death(dead.unanswered())

@@ -82,6 +82,10 @@ class Registry(Generic[E]):
     def __iter__(self) -> Iterator[Model[E]]:
         return iter(self._models.values())
 
+    def __contains__(self, name: object) -> bool:
+        """Whether a model is configured under this name."""
+        return name in self._models
+
     def configure(self, names: Iterable[str]) -> None:
         """Declare the models there are; those left out are forgotten."""
         self._models = {name: self._models.get(name) or Model(name) for name in names}
