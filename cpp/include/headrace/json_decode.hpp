@@ -23,7 +23,7 @@ struct DecodeOptions {
   /// Signature of a body without `signature_name`, or with an empty one. The view must outlive the
   /// options.
   std::string_view default_signature = "serving_default";
-  bool check_shapes = false;      ///< declared shapes are checked: kShape
+  bool check_shapes = false;      ///< declared shapes are checked, a declared 1 for any: kShape
   bool integral_floats = false;   ///< `1.0` and `1e3` are integers too
   bool bare_list = false;         ///< the body may be the bare list of instances
   bool finite_only = false;       ///< NaN and infinity tokens are refused: kNonFinite

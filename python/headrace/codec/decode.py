@@ -59,7 +59,9 @@ def decode_predict(
         signatures: What the model takes: signature name to input name to spec. Calls in a row are
             faster with the result of ``headrace.tensors.compile_signatures``.
         default_signature: Signature of a body that names none.
-        check_shapes: Whether tensors must have the shapes that their specs declare.
+        check_shapes: Whether tensors must have the shapes that their specs declare. A declared
+            extent of 1 takes any, or none at all: exporters write the shape of the one example
+            that they had, and TensorFlow Serving answers other requests to such models.
         integral_floats: Whether ``1.0`` and ``1e3`` are integers too.
         bare_list: Whether the body may be the bare list of instances.
         finite_only: Whether NaN and infinities are refused.
