@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.errors import DecodeError, EncodeError, HeadraceError
+from headrace.errors import DecodeError, EncodeError, HeadraceError, SpecError
 from headrace.tensors import Signature, TensorSpec
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = [
     "HeadraceError",
     "Server",
     "Signature",
+    "SpecError",
     "TensorSpec",
     "codec",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import json
 import mmap
 import pickle
 import subprocess
@@ -261,3 +262,38 @@ def test_importing_the_codec_is_light() -> None:
         "sys.exit(any(m in sys.modules for m in ('tensorflow', 'asyncio', 'ml_dtypes')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent", "fits"),
+    [
+        ([None], [1.0, 2.0], True),
+        ([1], [1.0, 2.0], True),
+        ([None, 1], [1.0, 2.0], True),
+        ([None, 1], [[1.0], [2.0]], True),
+        ([None, 1, 2], [[1.0, 2.0]], True),
+        ([None, 2], [[1.0, 2.0]], True),
+        ([None, 2], [[1.0, 2.0, 3.0]], False),
+        ([None, 2], [1.0, 2.0], False),
+        ([None], [[1.0, 2.0]], False),
+        ([2], [1.0, 2.0, 3.0], False),
+        ([], 1.0, True),
+        ([], [1.0], False),
+        ([1, 1], 1.0, True),
+        (None, [[1.0]], True),
+    ],
+)
+def test_declared_shapes_are_checked_but_for_extents_of_one(
+    declared: list[int | None] | None, sent: object, fits: bool
+) -> None:
+    signatures = {"serving_default": {"x": TensorSpec("float32", declared)}}
+    body = json.dumps({"inputs": sent}).encode()
+    decode_predict(body, signatures)
+    if fits:
+        request = decode_predict(body, signatures, check_shapes=True)
+        assert request.tensors["x"].shape == np.asarray(sent).shape
+    else:
+        with pytest.raises(DecodeError) as caught:
+            decode_predict(body, signatures, check_shapes=True)
+        assert caught.value.code == "shape"
+        assert "Input 'x' has shape" in caught.value.message
