@@ -3,8 +3,8 @@
     python benchmarks/encode.py [--quick] [--json FILE]
 
 All write ``{"predictions": ...}`` of the same array, and the texts are checked to hold the same
-values before anything is timed. MB/s are of each one's own work on Headrace's text, so that a longer
-spelling of the same number earns nothing.
+values before anything is timed. MB/s count the bytes of Headrace's text for all of them, so that a
+longer spelling of the same numbers earns nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import codec_timing
 import numpy as np
 import orjson
 
+import codec_timing
 from headrace.codec import encode_predict
 
 Array = np.ndarray[Any, Any]

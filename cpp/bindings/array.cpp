@@ -90,8 +90,7 @@ Shape shape_of(const py::array &array) {
 
 /// The array itself if the core can read it where it is, else a copy that it can.
 py::array readable(const py::array &array) {
-  constexpr int kWanted =
-      int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
+  constexpr int kWanted = int{py::array::c_style} | int{py::detail::npy_api::NPY_ARRAY_ALIGNED_};
   const char order = array.dtype().byteorder();
   if ((array.flags() & kWanted) == kWanted && (order == '=' || order == '|'))
     return array;

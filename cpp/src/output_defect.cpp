@@ -1,6 +1,5 @@
 #include "output_defect.hpp"
 
-#include "headrace/json_write.hpp"
 #include "headrace/utf8.hpp"
 #include "number_run.hpp"
 
