@@ -27,9 +27,13 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def parse(families: Iterable[Family]) -> Samples:
     """Name and labels to the value, of every sample."""
     samples: Samples = {}
-    for family in text_string_to_metric_families(write(families).decode()):
+    page = write(families).decode()
+    for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            key = (sample.name, frozenset(sample.labels.items()))
+            # The parser gives every counter this ending, those of TensorFlow Serving too.
+            bare = sample.name.removesuffix("_total")
+            name = bare if f"\n{bare}{{" in page else sample.name
+            key = (name, frozenset(sample.labels.items()))
             assert key not in samples, "a sample stands twice"
             samples[key] = sample.value
     return samples
