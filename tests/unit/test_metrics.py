@@ -222,6 +222,12 @@ def test_series_are_read_as_the_core_gives_them() -> None:
     assert read.measures == {"run": Distribution([1, 0, 2], 30)}
 
 
+def test_names_are_told_apart_in_openmetrics_too() -> None:
+    # There a counter's family is named without the ending.
+    names = [m.name.removesuffix("_total") for m in (*tfserving.CATALOGUE, *conventional.CATALOGUE)]
+    assert len(names) == len(set(names))
+
+
 @pytest.mark.parametrize(
     ("status", "name"),
     [
