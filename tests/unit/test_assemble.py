@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.config import Address, ModelConfig, ServerConfig
+from headrace.config import Address, MetricsConfig, ModelConfig, ServerConfig
 from headrace.server.assemble import front_end_options
 from headrace.server.front_end import FrontEndOptions
 from headrace.server.models import ModelSource
@@ -21,3 +21,8 @@ def test_model_keeps_its_policy_and_labels() -> None:
     model = ModelConfig("half", BASE, All(), {"stable": 5})
     (source,) = front_end_options(ServerConfig((model,))).models
     assert source == ModelSource("half", BASE, All(), {"stable": 5})
+
+
+def test_path_of_tensorflow_servings_metrics_is_passed_on() -> None:
+    config = ServerConfig((ModelConfig("half", BASE),), metrics=MetricsConfig("/page"))
+    assert front_end_options(config).tfserving_metrics_path == "/page"

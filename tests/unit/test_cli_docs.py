@@ -12,8 +12,11 @@ from headrace.cli.flag_table import HEADRACE_FLAGS, TF_SERVING_FLAGS
 from headrace.cli.flags import Flag
 from headrace.cli.serve_flags import make_parser, parse_arguments
 from headrace.config import Address
+from headrace.dialects.tfserving import metrics as tfserving
+from headrace.serving import metrics as conventional
 
 TOPICS = [
+    "metrics",
     "moving-from-tensorflow-serving",
     "operations",
     "python-models",
@@ -79,6 +82,15 @@ def test_page_on_operations_has_headraces_own_flags() -> None:
         f"| `--{flag.name}` | {f'`{flag.shown_default}`' if flag.shown_default else ''} "
         f"| {flag.meaning} |"
         for flag in HEADRACE_FLAGS
+    ]
+
+
+def test_page_on_metrics_has_each_of_them() -> None:
+    found = [line for line in text("metrics").splitlines() if line.startswith("| `")]
+    assert found == [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(f'`{label}`' for label in metric.labels)} "
+        f"| {metric.meaning} |"
+        for metric in (*conventional.CATALOGUE, *tfserving.CATALOGUE)
     ]
 
 

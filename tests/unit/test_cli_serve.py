@@ -269,6 +269,15 @@ def test_model_config_file_is_read(served: list[ServerConfig], tmp_path: Path) -
     assert [model.name for model in served[0].models] == ["half"]
 
 
+def test_monitoring_config_file_is_read(served: list[ServerConfig], tmp_path: Path) -> None:
+    file = tmp_path / "monitoring.config"
+    file.write_text('prometheus_config { enable: true path: "/page" }')
+    arguments = ["serve", "--model_base_path=/m"]
+    assert main([*arguments, f"--monitoring_config_file={file}"]) == 0
+    assert main(arguments) == 0
+    assert [config.metrics.tfserving_path for config in served] == ["/page", None]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -277,20 +286,22 @@ def test_model_config_file_is_read(served: list[ServerConfig], tmp_path: Path) -
         (b"nonsense {}", ": line 1, column 1: the file has no field 'nonsense'"),
     ],
 )
-def test_model_config_file_that_cannot_be_used(
+@pytest.mark.parametrize("flag", ["model_config_file", "monitoring_config_file"])
+def test_config_file_that_cannot_be_used(
     served: list[ServerConfig],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
+    flag: str,
     content: bytes | None,
     message: str,
 ) -> None:
-    file = tmp_path / "models.config"
+    file = tmp_path / "file.config"
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(SystemExit) as raised:
-        main(["serve", f"--model_config_file={file}"])
+        main(["serve", "--model_base_path=/m", f"--{flag}={file}"])
     assert raised.value.code == 2
-    assert f"--model_config_file={file}{message}" in capsys.readouterr().err
+    assert f"--{flag}={file}{message}" in capsys.readouterr().err
 
 
 def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ def test_scales_have_the_bounds_that_scrapers_know() -> None:
     # Limits as TensorFlow Serving prints them.
     assert LATENCIES.labels[:6] == ("10", "18", "32.4", "58.32", "104.976", "188.957")
     assert len(LATENCIES.labels) == 33 + 1
-    assert LATENCIES.labels[-2:] == ("1.47494e+09", "+Inf")
+    assert LATENCIES.labels[-2:] == ("1.47476e+09", "+Inf")
     assert QUEUEING.labels[:4] == ("100", "120", "144", "172.8")
     assert len(QUEUEING.labels) == 52 + 1
     assert EXAMPLE_COUNTS.labels == (*(str(2**k) for k in range(15)), "+Inf")

@@ -82,7 +82,7 @@ def server_figures(state: ListenerState, *, max_rows: int, max_bytes: int) -> Se
     http = {
         "connections": len(state.connections),
         "connections_limit": state.limits.max_connections,
-        "connections_total": counters.connections,
+        "connections_accepted_total": counters.connections,
         "connections_refused_total": counters.connections_refused,
         "connections_idle_closed_total": counters.idle_closed,
         "connections_stalled_total": counters.stalled,

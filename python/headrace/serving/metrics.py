@@ -259,7 +259,7 @@ def _plain(name: str, kind: Any, meaning: str) -> Metric:
 _PLAIN = (
     _plain("headrace_http_connections", "gauge", "connections open, the scraping one among them"),
     _plain("headrace_http_connections_limit", "gauge", "beyond this they are answered 503"),
-    _plain("headrace_http_connections_total", "counter", "connections accepted"),
+    _plain("headrace_http_connections_accepted_total", "counter", "connections accepted"),
     _plain("headrace_http_connections_refused_total", "counter", "of these, beyond the limit"),
     _plain("headrace_http_connections_idle_closed_total", "counter", "closed by the idle timeout"),
     _plain(
