@@ -6,13 +6,13 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import uvloop
 
-from headrace.errors import LoadFailed
+from headrace.errors import LoadFailed, SpecError
 from headrace.server.front_end import FrontEnd, FrontEndOptions
 from headrace.server.models import ModelSource
 
@@ -27,42 +27,71 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def serve(options: FrontEndOptions) -> int:
-    """Serve until SIGTERM or SIGINT.
+def serve(
+    options: FrontEndOptions, *, on_ready: Callable[[Sequence[str]], None] | None = None
+) -> int:
+    """Serve until SIGTERM or SIGINT; SIGHUP reads certificate, tokens and models anew.
 
     Prints one line on stdout, ``headrace: listening on http://HOST:PORT``, once every model is
     available or has failed.
 
+    Args:
+        options: What to serve, and how.
+        on_ready: Called after that with the URLs.
+
     Returns:
-        The exit status: 0 after a signal, 1 where a port cannot be opened.
+        The exit status: 0 after a signal; 1 where a port cannot be opened, or certificate, key or
+        tokens cannot be used.
     """
-    return uvloop.run(_serve(options))
+    return uvloop.run(_serve(options, on_ready))
 
 
-async def _serve(options: FrontEndOptions) -> int:
-    stop = asyncio.Event()
+async def _serve(
+    options: FrontEndOptions, on_ready: Callable[[Sequence[str]], None] | None
+) -> int:
+    stop, hangup = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    front_end = FrontEnd(options)
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    try:
+        front_end = FrontEnd(options)
+    except SpecError as error:
+        _log.error("cannot start: %s", error)
+        return 1
     try:
         urls = await front_end.open()
     except OSError as error:
         _log.error("cannot listen: %s", error)
         await front_end.close()
         return 1
-    loading = asyncio.ensure_future(front_end.load())
+    main = asyncio.ensure_future(_load_and_reload(front_end, urls, on_ready, hangup))
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if loading.done():
-        loading.result()
-        for url in urls:
-            print(f"headrace: listening on {url}", flush=True)
-        await stopping
-    else:
-        loading.cancel()
+    await asyncio.wait({main, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if main.done():
+        main.result()
+    main.cancel()
+    await asyncio.wait({main})
     await front_end.close()
     return 0
+
+
+async def _load_and_reload(
+    front_end: FrontEnd,
+    urls: Sequence[str],
+    on_ready: Callable[[Sequence[str]], None] | None,
+    hangup: asyncio.Event,
+) -> None:
+    """Say when the models are there; then read the files anew whenever it is asked for."""
+    await front_end.load()
+    for url in urls:
+        print(f"headrace: listening on {url}", flush=True)
+    if on_ready is not None:
+        on_ready(urls)
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        await front_end.reload()
 
 
 class Server:
