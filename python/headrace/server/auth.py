@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TokenGuard", "parse_tokens"]
 
 # As RFC 6750 has it: what may stand behind "Bearer".
-_TOKEN_BYTES = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="
-)
+_TOKEN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=")
 
 
 class TokenGuard:

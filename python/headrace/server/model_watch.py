@@ -195,7 +195,9 @@ class ModelWatch:
         aspired = aspired_versions(found.versions, source.policy)
         for label, number in sorted(source.labels.items()):
             if found.versions and number not in aspired:
-                notes.append(f"the label {label!r} stands for version {number}, which is not served")
+                notes.append(
+                    f"the label {label!r} stands for version {number}, which is not served"
+                )
         text = "; ".join(notes)
         if self._reminder.is_due(text, asyncio.get_running_loop().time()):
             _log.warning("model %s: %s", source.name, text)

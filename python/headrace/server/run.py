@@ -46,9 +46,7 @@ def serve(
     return uvloop.run(_serve(options, on_ready))
 
 
-async def _serve(
-    options: FrontEndOptions, on_ready: Callable[[Sequence[str]], None] | None
-) -> int:
+async def _serve(options: FrontEndOptions, on_ready: Callable[[Sequence[str]], None] | None) -> int:
     stop, hangup = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
