@@ -127,9 +127,7 @@ def test_connection_is_kept_between_requests(serve: Callable[..., Server], pair:
 
 
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_modern_versions_are_spoken(
-    serve: Callable[..., Server], pair: Pair, version: str
-) -> None:
+def test_modern_versions_are_spoken(serve: Callable[..., Server], pair: Pair, version: str) -> None:
     context = pair.client()
     context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
     assert serve().post(context, b"x") == b"x"

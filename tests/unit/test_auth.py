@@ -127,7 +127,9 @@ def test_files_of_tokens(text: bytes, tokens: tuple[bytes, ...]) -> None:
     assert parse_tokens(text) == tokens
 
 
-@pytest.mark.parametrize("line", [b"a b", b"a # comment", "schlüssel".encode(), b"Bearer: x", b"\0"])
+@pytest.mark.parametrize(
+    "line", [b"a b", b"a # comment", "schlüssel".encode(), b"Bearer: x", b"\0"]
+)
 def test_line_that_is_no_token_is_told_by_its_number_alone(line: bytes) -> None:
     with pytest.raises(SpecError, match="line 2 is no token") as raised:
         parse_tokens(b"good\n" + line + b"\n")
