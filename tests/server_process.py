@@ -59,18 +59,16 @@ class ServerProcess:
         self.url = self.wait_for(r"headrace: listening on (\S+)")[1]
         self.port = int(self.url.rpartition(":")[2])
 
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        """The first line, of either output, that has the pattern; waits for it."""
+    def wait_for(self, pattern: str, *, times: int = 1) -> re.Match[str]:
+        """Wait until so many lines, of either output, have the pattern; the last of them."""
 
-        def find() -> re.Match[str] | None:
-            matches = (re.search(pattern, line) for line in self._lines)
-            return next((match for match in matches if match), None)
+        def find() -> list[re.Match[str]]:
+            return [match for line in self._lines if (match := re.search(pattern, line))]
 
         with self._changed:
-            assert self._changed.wait_for(find, PATIENCE_S), "\n".join(self._lines)
-            found = find()
-        assert found is not None
-        return found
+            enough = self._changed.wait_for(lambda: len(find()) >= times, PATIENCE_S)
+            assert enough, "\n".join(self._lines)
+            return find()[times - 1]
 
     def count(self, pattern: str) -> int:
         with self._changed:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import headrace
-from headrace.server.front_end import FrontEndOptions
+from headrace.server.front_end import FrontEndOptions, WorkerDefaults
 from headrace.server.models import ModelSource
-from headrace.serving.versions import All
 from model_builders import python_model
 from server_process import NUMBERED, PATIENCE_S, replace_file, served
 
@@ -61,9 +60,10 @@ def test_versions_switch_under_load_without_a_failed_request(
 ) -> None:
     add_version(tmp_path, 1)
     options = FrontEndOptions(
-        models=[ModelSource("m", tmp_path, poll_s=0.05)], listen=[("127.0.0.1", 0)]
+        models=[ModelSource("m", tmp_path, poll_s=0.05)],
+        listen=[("127.0.0.1", 0)],
+        workers=WorkerDefaults(in_process=in_process),
     )
-    options = _in_process(options) if in_process else options
     with headrace.Server(options=options) as server:
         # Small ones, and ones whose body and answer are handled off the loop.
         clients = [Client(server.url, rows) for rows in (1, 3, 40_000)]
@@ -77,12 +77,6 @@ def test_versions_switch_under_load_without_a_failed_request(
     for client in clients:
         assert client.failures == []
         assert client.versions == sorted(client.versions)
-
-
-def _in_process(options: FrontEndOptions) -> FrontEndOptions:
-    from dataclasses import replace
-
-    return replace(options, workers=replace(options.workers, in_process=True))
 
 
 def _until_all_meet(clients: list[Client], number: int) -> None:
@@ -183,7 +177,7 @@ def test_models_follow_their_file(tmp_path: Path, form: str) -> None:
         replace_file(file, "\n  nonsense = {}")
         server.wait_for(r"the models stay as they are: .*line 2")
         server.hang_up()
-        server.wait_for(r"the models stay as they are: .*line 2")
+        server.wait_for(r"the models stay as they are: .*line 2", times=2)
         assert server.ask("/v1/models/c:predict", PREDICT)[0] == 200
         write(c=1)
         server.wait_for("the models' configuration can be used again")
@@ -211,8 +205,6 @@ def test_failed_loads_leave_no_process_behind(tmp_path: Path) -> None:
         *["--max_num_load_retries=3", "--load_retry_interval_micros=1000"],
     ]
     with served(*arguments) as server:
-        server.wait_for(r"retry 3 of 3")
-        while server.count("weights are missing") < 4:
-            server.wait_for("weights are missing")
+        server.wait_for("version 1: .*weights are missing", times=4)
         task = Path(f"/proc/{server.pid}/task/{server.pid}/children")
         assert task.read_text().split() == []

@@ -165,14 +165,14 @@ def test_models_are_read_anew_from_where_they_came(file: Path, tmp_path: Path) -
     file.write_text(f'{MODEL}versions = "all"')
     assert read() == (ModelConfig("half", Path("/models/half"), All()),)
     file.write_text("[[model]]")
-    with pytest.raises(SpecError, match="line 1: model\\[0\\]: 'name' is missing"):
+    with pytest.raises(SpecError, match=r"line 1: model\[0\]: 'name' is missing"):
         read()
     listed = tmp_path / "models.config"
     listed.write_text("model_config_list { config { name: 'a' base_path: '/a' } }")
     read = configuration(f"--model_config_file={listed}").read_models
     assert [model.name for model in read()] == ["a"]
     listed.write_text("\nmodel_config_list { config { name: 'b' base_path: '/b' } } x")
-    with pytest.raises(SpecError, match="models.config: line 2, column 61"):
+    with pytest.raises(SpecError, match=r"models\.config: line 2, column 61"):
         read()
     listed.write_text("")
     with pytest.raises(SpecError, match="lists no model"):

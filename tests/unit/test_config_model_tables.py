@@ -3,29 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headrace.config import ModelConfig
 from headrace.config.model_tables import models_from_tables, models_to_toml
-from headrace.config.toml_places import TomlMistake, line_of, parse_toml, shown
+from headrace.config.toml_places import TomlMistake, line_of, shown
 from headrace.errors import SpecError
 from headrace.serving.versions import MAX_VERSION, All, Latest, Policy, Specific
 
 M = {"name": "m", "base_path": "/m"}
-
-numbers = st.integers(0, MAX_VERSION)
-models = st.builds(
-    ModelConfig,
-    name=st.text(min_size=1),
-    base_path=st.just(Path("/models/m")),
-    policy=st.one_of(
-        st.builds(Latest, st.integers(1, 9)),
-        st.just(All()),
-        st.builds(Specific, st.lists(numbers, min_size=1).map(tuple)),
-    ),
-    labels=st.dictionaries(st.text(), numbers),
-)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +71,6 @@ def test_models_are_an_array_of_tables(tables: object) -> None:
 def test_second_model_of_a_name_is_refused() -> None:
     with pytest.raises(TomlMistake, match=r"model\[1\].name: a second model is called 'm'"):
         models_from_tables([M, M])
-
-
-@given(st.lists(models, unique_by=lambda model: model.name))
-def test_what_is_written_reads_back_as_the_same(written: list[ModelConfig]) -> None:
-    text = models_to_toml(written)
-    assert models_from_tables(parse_toml(text).get("model", [])) == tuple(written)
 
 
 def test_path_that_is_not_utf8_cannot_be_written() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from headrace.server.reminder import Reminder
 
 
@@ -9,9 +11,9 @@ def due(reminder: Reminder, text: str, seconds: range) -> list[int]:
 
 def test_lasting_trouble_is_told_ever_more_rarely() -> None:
     minute = 60
-    told = due(Reminder(), "missing", range(0, 24 * 60 * minute, 1))
+    told = due(Reminder(), "missing", range(24 * 60 * minute))
     assert [second // minute for second in told[:8]] == [0, 1, 3, 7, 15, 31, 63, 123]
-    assert {later - earlier for earlier, later in zip(told[8:], told[9:], strict=False)} == {3600}
+    assert {later - earlier for earlier, later in itertools.pairwise(told[8:])} == {3600}
 
 
 def test_change_is_told_at_once() -> None:
