@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -157,21 +158,21 @@ class FrontEnd:
         Raises:
             OSError: An address cannot be had.
         """
-        sockets = [socket for address in self._options.listen for socket in open_sockets(*address)]
+        sockets = _open_all(self._options.listen)
         # The first request must find the models known, though not loaded.
         self._keeper.reconfigure(self._options.models)
         tls = self._certificate.context if self._certificate else None
         await self._listener.start(sockets, tls=tls)
         self._tick()
+        if self._models_reader is not None and self._options.read_models_every_s is not None:
+            poll = self._models_reader.poll(self._options.read_models_every_s)
+            self._polling = asyncio.create_task(poll, name="read the models' configuration")
         scheme = "https" if tls else "http"
         return [_url(scheme, *address) for address in self._listener.addresses]
 
     async def load(self) -> None:
         """Return when each model is available or has failed; all are watched from then on."""
         await self._keeper.settle()
-        if self._models_reader is not None and self._options.read_models_every_s is not None:
-            poll = self._models_reader.poll(self._options.read_models_every_s)
-            self._polling = asyncio.create_task(poll, name="read the models' configuration")
 
     async def reload(self) -> None:
         """Take certificate, tokens and models anew from their files; what is bad changes nothing.
@@ -249,6 +250,18 @@ class FrontEnd:
             max_in_flight_rows=self._options.max_in_flight_rows,
             max_in_flight_bytes=self._options.max_in_flight_bytes,
         )
+
+
+def _open_all(addresses: Sequence[Address]) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for host, port in addresses:
+            sockets += open_sockets(host, port)
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets
 
 
 def _certificate(security: SecurityOptions) -> Certificate | None:

@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headrace.server.connection import HttpConnection
 from headrace.server.head import Head
@@ -146,8 +146,13 @@ class HttpListener:
     ) -> None:
         """Accept connections. The sockets belong to the listener from now on."""
         factory = functools.partial(HttpConnection, self.state)
-        # A client that connects and is silent is as idle as one that begins a head.
-        handshake_s = self.state.limits.header_timeout_s if tls is not None else None
+        limits = self.state.limits
+        # A client that is silent before its first request is bounded like one that is in its head;
+        # one that does not say goodbye, like any that lingers.
+        timeouts: dict[str, Any] = {
+            "ssl_handshake_timeout": limits.header_timeout_s,
+            "ssl_shutdown_timeout": limits.linger_timeout_s,
+        }
         for listening in sockets:
             self.addresses.append(listening.getsockname()[:2])
             self._servers.append(
@@ -155,8 +160,8 @@ class HttpListener:
                     factory,
                     sock=listening,
                     ssl=tls,
-                    ssl_handshake_timeout=handshake_s,
                     backlog=_BACKLOG,
+                    **(timeouts if tls is not None else {}),
                 )
             )
         if self._timer is None:

@@ -34,6 +34,7 @@ class ModelsReader:
         self._read = read
         self._apply = apply
         self._mistake = ""
+        self._turn = asyncio.Lock()
 
     async def poll(self, period_s: float) -> None:
         """Read it for ever; a mistake is logged once as long as it stays the same."""
@@ -43,17 +44,19 @@ class ModelsReader:
 
     async def read(self, *, always_log: bool = False) -> None:
         """Read it once and apply it, or log why not."""
-        try:
-            sources = await asyncio.to_thread(self._read)
-        except SpecError as error:
-            if always_log or str(error) != self._mistake:
-                _log.error("the models stay as they are: %s", error)
-            self._mistake = str(error)
-            return
-        if self._mistake:
-            _log.info("the models' configuration can be used again")
-            self._mistake = ""
-        self._apply(sources)
+        # One after another, or an older reading might be applied after a newer one.
+        async with self._turn:
+            try:
+                sources = await asyncio.to_thread(self._read)
+            except SpecError as error:
+                if always_log or str(error) != self._mistake:
+                    _log.error("the models stay as they are: %s", error)
+                self._mistake = str(error)
+                return
+            if self._mistake:
+                _log.info("the models' configuration can be used again")
+                self._mistake = ""
+            self._apply(sources)
 
 
 def reload_file(reload: Callable[[], None], what: str) -> bool:

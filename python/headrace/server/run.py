@@ -63,29 +63,31 @@ async def _serve(options: FrontEndOptions, on_ready: Callable[[Sequence[str]], N
         _log.error("cannot listen: %s", error)
         await front_end.close()
         return 1
-    main = asyncio.ensure_future(_load_and_reload(front_end, urls, on_ready, hangup))
+    starting = asyncio.ensure_future(_say_when_ready(front_end, urls, on_ready))
+    reloading = asyncio.ensure_future(_reload_on(hangup, front_end))
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({main, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if main.done():
-        main.result()
-    main.cancel()
-    await asyncio.wait({main})
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()
+        await stopping
+    for task in (starting, reloading):
+        task.cancel()
+    await asyncio.wait({starting, reloading})
     await front_end.close()
     return 0
 
 
-async def _load_and_reload(
-    front_end: FrontEnd,
-    urls: Sequence[str],
-    on_ready: Callable[[Sequence[str]], None] | None,
-    hangup: asyncio.Event,
+async def _say_when_ready(
+    front_end: FrontEnd, urls: Sequence[str], on_ready: Callable[[Sequence[str]], None] | None
 ) -> None:
-    """Say when the models are there; then read the files anew whenever it is asked for."""
     await front_end.load()
     for url in urls:
         print(f"headrace: listening on {url}", flush=True)
     if on_ready is not None:
         on_ready(urls)
+
+
+async def _reload_on(hangup: asyncio.Event, front_end: FrontEnd) -> None:
     while True:
         await hangup.wait()
         hangup.clear()
