@@ -79,12 +79,17 @@ class Bench:
     def __init__(self) -> None:
         self.supervisor = FakeSupervisor()
         self.registry: Registry = Registry()
+        self.unloaded: list[tuple[str, FakeEndpoint]] = []
         self.loader = VersionLoader(
             self.supervisor,
             worker_spec=WorkerSpec,
             make_endpoint=FakeEndpoint,
+            on_unload=lambda model, endpoint: self.unloaded.append((model, endpoint)),
         )
         self.keeper = ModelKeeper(self.registry, self.loader)
+
+    def endpoints(self) -> list[FakeEndpoint]:
+        return [endpoint for endpoint, _ in self.loader.running()]
 
     def states(self, model: str) -> dict[int, str]:
         return {n: v.state.value for n, v in self.registry.model(model).versions.items()}

@@ -219,11 +219,12 @@ def test_unload_waits_for_what_runs(tmp_path: Path) -> None:
         old.is_busy = True
         add_version(tmp_path, 2)
         await bench.until_states("m", v1="UNLOADING", v2="AVAILABLE")
-        assert old in bench.loader.endpoints()
+        assert old in bench.endpoints()
         assert bench.registry.find("m") is not old
         old.is_busy = False
         await bench.until_states("m", v1="END", v2="AVAILABLE")
         assert old.closed == "the version is being unloaded"
+        assert bench.unloaded == [("m", old)]
 
     run(body)
 

@@ -26,7 +26,7 @@ def test_new_configuration_replaces_the_old_one_wholly(tmp_path: Path) -> None:
         await bench.keeper.settle()
         bench.registry.find("c")
         await bench.until(lambda: "stopped a/1" in bench.supervisor.log)
-        assert len(bench.loader.endpoints()) == 2
+        assert len(bench.endpoints()) == 2
 
     assert [e for e in run(body).supervisor.log if e.endswith("b/1")] == [
         *["loading b/1", "loaded b/1"]
@@ -54,7 +54,7 @@ def test_removed_model_finishes_what_runs_even_where_it_is_configured_again(tmp_
         bench.keeper.reconfigure([source("m", tmp_path)])
         await bench.keeper.settle()
         assert bench.registry.find("m") is not old
-        assert set(bench.loader.endpoints()) == {old, bench.registry.find("m")}
+        assert set(bench.endpoints()) == {old, bench.registry.find("m")}
         old.is_busy = False
         await bench.until(lambda: old.closed)
 
@@ -69,7 +69,7 @@ def test_model_that_is_removed_while_it_loads_leaves_nothing(tmp_path: Path) -> 
         await bench.until(lambda: bench.supervisor.log)
         bench.keeper.reconfigure([])
         await bench.until(lambda: "given up m/1" in bench.supervisor.log)
-        assert bench.loader.endpoints() == []
+        assert bench.endpoints() == []
 
     run(body)
 

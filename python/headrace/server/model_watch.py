@@ -15,7 +15,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import LoadFailed
 from headrace.server.reminder import Reminder
@@ -116,7 +118,7 @@ class ModelWatch:
         self._paths: dict[int, Path] = {}
         self._records: dict[int, _Record] = {}
         self._loading: int | None = None
-        self._load_task: asyncio.Task[None] | None = None
+        self._load_task: asyncio.Task[Loaded] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._scanned: ModelSource | None = None
@@ -205,7 +207,9 @@ class ModelWatch:
     def _revive_changed(self, seen: Mapping[int, int]) -> None:
         """A version that failed and was changed since, and not since the last scan, is new."""
         for number, content in seen.items():
-            record = self._records[number]
+            record = self._records.get(number)
+            if record is None:
+                continue
             if record.failures and content not in (0, record.content) and content == record.seen:
                 record.failures, record.is_due = 0, True
             record.seen = content
@@ -218,7 +222,7 @@ class ModelWatch:
             return
         if self._loading is not None and self._aspired and self._loading not in self._aspired:
             assert self._load_task is not None
-            self._load_task.cancel()  # `_load` comes back here
+            self._load_task.cancel()  # `_end_load` comes back here
             return
         states = {n: v.state for n, v in self._model.versions.items() if not self._is_free(v)}
         actions = next_actions(self._aspired, states)
@@ -265,28 +269,25 @@ class ModelWatch:
             version.state = State.LOADING
         self._loading = number
         self._load_task = asyncio.create_task(
-            self._load(version, record), name=f"load {self.source.name}/{number}"
+            self._load(number, record), name=f"load {self.source.name}/{number}"
         )
+        # In a callback, since a task that is cancelled before it has begun runs nothing of its own.
+        self._load_task.add_done_callback(partial(self._end_load, version, record))
 
-    async def _load(self, version: Version[Endpoint], record: _Record) -> None:
-        name, number = self.source.name, version.number
-        try:
-            record.content = await asyncio.to_thread(fingerprint, record.path)
-            loaded = await self._loader.load(name, number, record.path)
-        except asyncio.CancelledError:
-            if self._closing:
-                raise
-            self._give_up(version, record)
-        except LoadFailed as error:
-            _log.error("model %s: version %d: %s", name, number, error)
-            self._fail(version, record, str(error))
-        except Exception as error:
-            # Whatever it is, it must not end the watch over this model.
-            _log.exception("model %s: version %d cannot be loaded", name, number)
-            self._fail(version, record, f"{type(error).__name__}: {error}")
-        else:
-            self._serve(version, record, loaded)
+    async def _load(self, number: int, record: _Record) -> Loaded:
+        record.content = await asyncio.to_thread(fingerprint, record.path)
+        return await self._loader.load(self.source.name, number, record.path)
+
+    def _end_load(
+        self, version: Version[Endpoint], record: _Record, task: asyncio.Task[Loaded]
+    ) -> None:
         self._loading = None
+        if task.cancelled():
+            self._give_up(version, record)
+        elif (error := task.exception()) is not None:
+            self._fail(version, record, error)
+        else:
+            self._serve(version, record, task.result())
         self._publish()
         self._step()
 
@@ -298,11 +299,20 @@ class ModelWatch:
             self._background(self._loader.unload(replaced, drain_s=self.source.drain_s))
         _log.info("model %s: version %d is available", self.source.name, version.number)
 
-    def _fail(self, version: Version[Endpoint], record: _Record, reason: str) -> None:
+    def _fail(self, version: Version[Endpoint], record: _Record, error: BaseException) -> None:
+        # What is no LoadFailed is a fault of ours, which must not end the watch over the model.
+        expected = isinstance(error, LoadFailed)
+        reason = str(error) if expected else f"{type(error).__name__}: {error}"
+        _log.error(
+            "model %s: version %d: %s",
+            self.source.name,
+            version.number,
+            reason,
+            exc_info=None if expected else error,
+        )
         record.failures += 1
-        version.failure = reason
         if record.loaded is None:
-            version.state = State.END
+            version.state, version.failure = State.END, reason
         if record.failures <= self.source.max_retries:
             self._retry_later(version, record)
 
@@ -377,7 +387,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         _log.error("%s has ended", task.get_name(), exc_info=error)
 
 
-async def _cancel(*tasks: asyncio.Task[None] | None) -> None:
+async def _cancel(*tasks: asyncio.Task[Any] | None) -> None:
     running = [task for task in tasks if task is not None]
     for task in running:
         task.cancel()
