@@ -27,9 +27,7 @@ class DecodeCase:
     expect: dict[str, Any]
 
     def decode(self, body: Any = None) -> PredictRequest:
-        return decode_predict(
-            self.body if body is None else body, self.signatures, **self.options
-        )
+        return decode_predict(self.body if body is None else body, self.signatures, **self.options)
 
 
 def load_cases() -> list[DecodeCase]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,20 @@ def test_a_model_that_is_there_is_served_as_it_is(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configs: list[ServerConfig] = []
-    monkeypatch.setattr(demo, "serve", lambda config: configs.append(config) or 0)
+
+    def serve(config: ServerConfig, *, on_ready: Callable[[Sequence[str]], None]) -> int:
+        configs.append(config)
+        on_ready(["http://127.0.0.1:12345"])
+        return 0
+
+    monkeypatch.setattr(demo, "serve", serve)
     monkeypatch.setattr(demo, "set_up_logging", lambda level: None)
     monkeypatch.setattr(subprocess, "run", None)  # TensorFlow is not to be run again
     assert main(["demo", f"--directory={directory}", "--listen=127.0.0.1:0"]) == 0
     (config,) = configs
     assert config.http.address == Address("127.0.0.1", 0)
     assert [(m.name, m.base_path) for m in config.models] == [(demo.MODEL, directory / demo.MODEL)]
-    assert "curl -d" in capsys.readouterr().out
+    assert "http://127.0.0.1:12345/v1/models/half_plus_three:predict" in capsys.readouterr().out
 
 
 def test_failure_of_tensorflow_is_told(

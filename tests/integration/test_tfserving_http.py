@@ -20,7 +20,9 @@ pytestmark = pytest.mark.tensorflow
 
 VECTORS = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "vectors/tfserving-http.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parents[1] / "vectors/tfserving-http.jsonl")
+    .read_text()
+    .splitlines()
 ]
 
 ODD_MODELS = {

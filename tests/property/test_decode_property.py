@@ -69,7 +69,9 @@ def _number(text: str) -> str:
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
 
 
-decimals = st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", fullmatch=True)
+decimals = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", fullmatch=True
+)
 
 
 @given(st.lists(decimals, min_size=1, max_size=20), st.sampled_from(FLOATS))
@@ -99,7 +101,9 @@ def _assert_nearest(value: Any, exact: Fraction) -> None:
         assert distance < gap or (distance == gap and magnitude % 2 == 0) or neighbour < 0
 
 
-@given(st.recursive(st.text() | st.binary(), lambda inner: st.lists(inner, max_size=4)), st.booleans())
+@given(
+    st.recursive(st.text() | st.binary(), lambda inner: st.lists(inner, max_size=4)), st.booleans()
+)
 def test_strings_come_back_or_are_ragged(value: Any, ascii_only: bool) -> None:
     body = json.dumps({"inputs": _to_json(value)}, ensure_ascii=ascii_only)
     try:
@@ -130,11 +134,15 @@ def _to_bytes(value: Any) -> Any:
     return value if isinstance(value, bytes) else value.encode()
 
 
-leaves = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
+leaves = (
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5)
+)
 values = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["x", "y", "b64", "é"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["x", "y", "b64", "é"]), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 documents = st.dictionaries(
@@ -161,8 +169,31 @@ def _has_odd_text(body: bytes) -> bool:
 
 json_like = st.lists(
     st.sampled_from(
-        [b"{", b"}", b"[", b"]", b",", b":", b'"', b'"x"', b'"instances"', b'"inputs"', b"1", b"-0.5e3"]
-        + [b"true", b"null", b"NaN", b"-Infinity", b" ", b"\\u00e9", b"\xff", b"\x00", b'{"b64":"QQ=="}']
+        [
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b":",
+            b'"',
+            b'"x"',
+            b'"instances"',
+            b'"inputs"',
+            b"1",
+            b"-0.5e3",
+        ]
+        + [
+            b"true",
+            b"null",
+            b"NaN",
+            b"-Infinity",
+            b" ",
+            b"\\u00e9",
+            b"\xff",
+            b"\x00",
+            b'{"b64":"QQ=="}',
+        ]
     ),
     max_size=30,
 ).map(b"".join)

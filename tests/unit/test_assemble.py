@@ -2,9 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.config import Address, MetricsConfig, ModelConfig, ServerConfig
+from headrace.config import (
+    Address,
+    LifecycleConfig,
+    MetricsConfig,
+    ModelConfig,
+    SecurityConfig,
+    ServerConfig,
+)
 from headrace.server.assemble import front_end_options
-from headrace.server.front_end import FrontEndOptions
+from headrace.server.front_end import FrontEndOptions, SecurityOptions
 from headrace.server.models import ModelSource
 from headrace.serving.versions import All
 
@@ -26,3 +33,18 @@ def test_model_keeps_its_policy_and_labels() -> None:
 def test_path_of_tensorflow_servings_metrics_is_passed_on() -> None:
     config = ServerConfig((ModelConfig("half", BASE),), metrics=MetricsConfig("/page"))
     assert front_end_options(config).tfserving_metrics_path == "/page"
+
+
+def test_files_of_security_reach_the_front_end() -> None:
+    cert, key, tokens = Path("/cert.pem"), Path("/key.pem"), Path("/tokens")
+    config = ServerConfig((), security=SecurityConfig(cert, key, tokens, True))
+    assert front_end_options(config).security == SecurityOptions(cert, key, tokens, True)
+
+
+def test_models_read_anew_are_as_the_first_ones() -> None:
+    model = ModelConfig("half", BASE, All(), {"stable": 5})
+    config = ServerConfig((), lifecycle=LifecycleConfig(poll_s=None, read_models_s=7.0))
+    options = front_end_options(config, lambda: [model])
+    assert options.read_models is not None
+    assert options.read_models() == [ModelSource("half", BASE, All(), {"stable": 5}, poll_s=None)]
+    assert options.read_models_every_s == 7.0

@@ -16,12 +16,14 @@ from headrace.dialects.tfserving import metrics as tfserving
 from headrace.serving import metrics as conventional
 
 TOPICS = [
+    "configuration",
     "metrics",
     "moving-from-tensorflow-serving",
     "operations",
     "python-models",
     "quickstart",
     "rest-api",
+    "security",
 ]
 FLAG_NAMES = {flag.name for flag in (*HEADRACE_FLAGS, *TF_SERVING_FLAGS)}
 
@@ -118,10 +120,8 @@ def test_pages_have_no_path_or_host_of_one_machine() -> None:
         assert not re.search(r"/(work|root|home)/|pypi\.org", text(topic)), topic
 
 
-def test_demo_says_what_to_try_for_the_address_it_serves() -> None:
-    said = demo.things_to_try(Address("::1", 9000), Path("/models/half_plus_three"))
+def test_demo_says_what_to_try_for_the_url_it_serves() -> None:
+    said = demo.things_to_try("http://[::1]:9000", Path("/models/half_plus_three"))
     url = "http://[::1]:9000/v1/models/half_plus_three:predict"
     assert f"curl -d '{{\"instances\": [1.0, 2.0, 5.0]}}' {url}" in said
     assert "http://[::1]:9000/readyz" in said
-    assert "PORT" not in said
-    assert ":PORT/v1" in demo.things_to_try(Address("127.0.0.1", 0), Path("/m"))

@@ -86,7 +86,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
     """What `serve` was asked to run, in place of running it."""
     configs: list[ServerConfig] = []
 
-    def keep(config: ServerConfig) -> int:
+    def keep(config: ServerConfig, **_: object) -> int:
         configs.append(config)
         return 0
 

@@ -43,8 +43,10 @@ def test_deviations_name_existing_cases_and_reasons() -> None:
     assert set(deviations["cases"]) <= ids
     used = {case["reason"] for case in deviations["cases"].values()}
     assert used == set(deviations["reasons"])
-    assert len(ids) == len(CASES) == sum(
-        len((VECTORS / file).read_text().splitlines()) for file in FILES
+    assert (
+        len(ids)
+        == len(CASES)
+        == sum(len((VECTORS / file).read_text().splitlines()) for file in FILES)
     )
 
 
@@ -162,7 +164,9 @@ def test_an_unknown_signature_names_those_that_exist() -> None:
     with pytest.raises(DecodeError) as caught:
         decode_predict(b'{"instances":[1],"signature_name":"regres"}', signatures)
     assert caught.value.code == "unknown_signature"
-    assert "those that exist: 'classify', 'regress'; did you mean 'regress'?" in caught.value.message
+    assert (
+        "those that exist: 'classify', 'regress'; did you mean 'regress'?" in caught.value.message
+    )
     assert caught.value.path == "signature_name"
 
 

@@ -11,6 +11,7 @@ from headrace.config import (
     LifecycleConfig,
     ModelConfig,
     RequestConfig,
+    SecurityConfig,
     ServerConfig,
     WorkerConfig,
     server_config,
@@ -59,13 +60,19 @@ def test_every_flag_reaches_its_part() -> None:
         "max_num_load_retries": 17,
         "load_retry_interval_micros": 250_000,
         "drain_timeout": 18.0,
+        "model_config_file_poll_wait_seconds": 19,
+        "tls_cert": "/cert.pem",
+        "tls_key": "/key.pem",
+        "auth_token_file": "/tokens",
+        "auth_health": True,
     }
     assert configure({**HALF, **flags}) == ServerConfig(
         MODELS,
         HttpConfig(Address("::1", 0), 1, 2, 3, 4, 5.0, 6.0, 7.0),
         RequestConfig(1.5, 8, 9, 10),
         WorkerConfig(True, "cpu", ("serve", "tpu"), 2, 3, 11.0, 12, 13, 14, 15),
-        LifecycleConfig(16.0, 17, 0.25, 18.0),
+        LifecycleConfig(16.0, 17, 0.25, 18.0, 19.0),
+        SecurityConfig(Path("/cert.pem"), Path("/key.pem"), Path("/tokens"), True),
     )
 
 
@@ -108,7 +115,9 @@ def test_a_file_takes_the_place_of_the_single_model() -> None:
     [
         ({}, None, "nothing to serve: give --model_base_path=DIR"),
         ({"model_base_path": "/m", "model_name": ""}, None, "--model_name must not be empty"),
-        ({}, (), "--model_config_file lists no model"),
+        ({}, (), "the configuration lists no model"),
+        ({**HALF, "tls_cert": "/cert.pem"}, None, "go together: one is missing"),
+        ({**HALF, "tls_key": "/key.pem"}, None, "go together: one is missing"),
         (
             {
                 **HALF,

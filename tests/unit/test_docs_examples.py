@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from headrace.cli.configuration import parse_config_file
 from headrace.cli.docs import pages
+from headrace.errors import SpecError
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -84,3 +86,22 @@ def test_answer_is_what_the_model_computes(example: Example) -> None:
         return
     model = {"half_plus_three": half_plus_three, "text_length": text_length}[example.model]
     assert json.dumps(model(example.body)) == json.dumps(example.answer)
+
+
+def test_configuration_file_of_the_page_is_one() -> None:
+    text = pages()["configuration"].read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    file = parse_config_file(example)
+    assert file.models is not None
+    assert [model.name for model in file.models] == ["half_plus_three", "text_length"]
+    keys = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert keys == ["name", "base_path", "versions", "labels"]
+
+
+def test_refusal_that_the_page_shows_is_what_is_said() -> None:
+    text = pages()["configuration"].read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (shown,) = re.findall(r"--config=headrace\.toml: (.*)", text)
+    with pytest.raises(SpecError) as raised:
+        parse_config_file(example.replace("max_body_bytes", "max_bodi_bytes"))
+    assert str(raised.value) == shown

@@ -180,3 +180,16 @@ def test_closing_fails_what_waits_and_refuses_more(endpoint):
     assert isinstance(call.error, ModelNotReady)
     with pytest.raises(ModelNotReady):
         submit(endpoint)
+
+
+def test_endpoint_is_busy_while_a_call_waits_or_is_about_to(endpoint, port):
+    assert not endpoint.is_busy
+    endpoint.hold()
+    assert endpoint.is_busy
+    endpoint.release()
+    assert not endpoint.is_busy
+    _, request_id = submit(endpoint)
+    assert endpoint.is_busy
+    port.replies = [(request_id, 0, b"")]
+    endpoint.deliver()
+    assert not endpoint.is_busy

@@ -69,3 +69,14 @@ def test_models_left_out_of_the_configuration_are_forgotten(registry):
     assert registry.find("half") == "half/2"
     with pytest.raises(ModelNotFound):
         registry.model("broken")
+
+
+def test_nothing_is_known_to_be_missing_until_a_model_has_been_looked_at(registry):
+    model = registry.model("half")
+    model.versions.clear()
+    model.is_starting = True
+    registry.publish()
+    for key in (("half",), ("half", 1), ("half", None, "stable")):
+        with pytest.raises(ModelNotReady, match="still loading"):
+            registry.find(*key)
+    assert registry.unready()[0] == "half: it is still loading"

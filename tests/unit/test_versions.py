@@ -13,6 +13,7 @@ from headrace.serving.versions import (
     Specific,
     aspired_versions,
     find_versions,
+    fingerprint,
     missing_versions,
     parse_version,
     scan,
@@ -175,3 +176,22 @@ def test_scan_of_a_missing_base_path_explains(tmp_path: Path) -> None:
     assert scan(missing).explanation == (
         f"the base path {missing} cannot be read: No such file or directory"
     )
+
+
+def test_fingerprint_changes_with_the_files_and_only_then(tmp_path: Path) -> None:
+    inside = tmp_path / "variables"
+    inside.mkdir()
+    (inside / "data").write_bytes(b"a")
+    seen = [fingerprint(tmp_path)]
+    assert fingerprint(tmp_path) == seen[0]
+    (inside / "data").write_bytes(b"ab")
+    seen.append(fingerprint(tmp_path))
+    (inside / "index").touch()
+    seen.append(fingerprint(tmp_path))
+    os.utime(inside / "index", ns=(0, 0))
+    seen.append(fingerprint(tmp_path))
+    os.utime(tmp_path, ns=(0, 0))
+    seen.append(fingerprint(tmp_path))
+    assert len(set(seen)) == len(seen)
+    assert 0 not in seen
+    assert fingerprint(tmp_path / "missing") == 0

@@ -1,4 +1,4 @@
-"""What a person types: ``headrace serve``, ``predict``, ``demo``, ``docs`` and ``version``."""
+"""What a person types: ``headrace serve``, ``config``, ``predict``, ``demo``, ``docs``."""
 
 from headrace.cli.command import main
 

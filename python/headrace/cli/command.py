@@ -14,6 +14,7 @@ __all__ = ["main"]
 
 _COMMANDS = {
     "serve": "serve models over HTTP",
+    "config": "print the configuration that flags and files come to",
     "predict": "send a JSON file or standard input to a server, and print the answer",
     "demo": "make a small model, serve it on this machine, and say what to try",
     "docs": "show a page of the documentation",

@@ -63,9 +63,11 @@ def run(arguments: Sequence[str]) -> int:
         except DemoFailed as error:
             print(f"headrace demo: {error}", file=sys.stderr)
             return 1
-        print(things_to_try(options.listen, base_path), flush=True)
         model = ModelConfig(MODEL, base_path)
-        return serve(ServerConfig((model,), HttpConfig(address=options.listen)))
+        return serve(
+            ServerConfig((model,), HttpConfig(address=options.listen)),
+            on_ready=lambda urls: print(things_to_try(urls[0], base_path), flush=True),
+        )
 
 
 def make_model(directory: Path) -> Path:
@@ -94,17 +96,15 @@ def make_model(directory: Path) -> Path:
     return base_path
 
 
-def things_to_try(address: Address, base_path: Path) -> str:
-    """Commands for another terminal."""
-    host = f"[{address.host}]" if ":" in address.host else address.host or "127.0.0.1"
-    model = f"http://{host}:{address.port or 'PORT'}/v1/models/{MODEL}"
+def things_to_try(url: str, base_path: Path) -> str:
+    """Commands for another terminal, for the server at a URL."""
+    predict = f"{url}/v1/models/{MODEL}:predict"
     lines = [
         f"{base_path} holds the model; try in another terminal",
-        *([] if address.port else ["(PORT is in the line that ends the start)"]),
         "",
-        f"  curl -d '{{\"instances\": [1.0, 2.0, 5.0]}}' {model}:predict",
-        f"  curl -d '{{\"inputs\": [1.0, 2.0, 5.0]}}' {model}:predict",
-        "  curl " + model.replace(f"/v1/models/{MODEL}", "/readyz"),
+        f"  curl -d '{{\"instances\": [1.0, 2.0, 5.0]}}' {predict}",
+        f"  curl -d '{{\"inputs\": [1.0, 2.0, 5.0]}}' {predict}",
+        f"  curl {url}/readyz",
         "",
         "Ctrl-C ends the demo.",
     ]

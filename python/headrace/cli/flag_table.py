@@ -19,18 +19,26 @@ from headrace.cli.flags import (
     TEXT,
     Flag,
 )
-from headrace.config import HttpConfig, LifecycleConfig, RequestConfig, WorkerConfig
+from headrace.config import (
+    HttpConfig,
+    LifecycleConfig,
+    RequestConfig,
+    SecurityConfig,
+    WorkerConfig,
+)
 
 __all__ = ["HEADRACE_FLAGS", "TF_SERVING_FLAGS"]
 
-_HTTP, _REQUESTS, _WORKERS, _LIFECYCLE = (
+_HTTP, _REQUESTS, _WORKERS, _LIFECYCLE, _SECURITY = (
     HttpConfig(),
     RequestConfig(),
     WorkerConfig(),
     LifecycleConfig(),
+    SecurityConfig(),
 )
 
 HEADRACE_FLAGS = (
+    Flag("config", TEXT, "", "configuration file in TOML; other flags win over what it says"),
     Flag(
         "listen",
         ADDRESS,
@@ -38,6 +46,15 @@ HEADRACE_FLAGS = (
         "where to listen, in place of --rest_api_port; port 0: the kernel chooses; "
         f"with neither, {_HTTP.address}",
     ),
+    Flag("tls_cert", TEXT, "", "certificate chain in PEM: HTTPS in place of HTTP; with --tls_key"),
+    Flag("tls_key", TEXT, "", "its private key in PEM"),
+    Flag(
+        "auth_token_file",
+        TEXT,
+        "",
+        "bearer tokens, one a line; a request without one of them: 401",
+    ),
+    Flag("auth_health", BOOLEAN, _SECURITY.auth_health, "ask for a token for health, too"),
     Flag(
         "in_process",
         BOOLEAN,
@@ -204,9 +221,8 @@ TF_SERVING_FLAGS = (
         "model_config_file_poll_wait_seconds",
         INTEGER,
         0,
-        "seconds between readings of that file; 0: once",
-        "the file is read once, at the start",
-        (0,),
+        "seconds between readings of that file, or of the --config file that lists the models; "
+        "0 or less: once",
     ),
     Flag(
         "file_system_poll_wait_seconds",

@@ -34,10 +34,23 @@ class Kind:
     Attributes:
         word: What usage messages call it.
         parse: From the text on the command line; raises ArgumentTypeError, which argparse shows.
+        types: TOML's types that it can be written in.
     """
 
     word: str
     parse: Callable[[str], Any]
+    types: tuple[type, ...] = (str,)
+
+    def from_toml(self, value: object) -> Any:
+        """From a value of a configuration file.
+
+        Raises:
+            ArgumentTypeError: It has the wrong type, or `parse` refuses it.
+        """
+        if type(value) not in self.types:
+            expected = " or ".join(_TYPE_NAMES[kind] for kind in self.types)
+            raise ArgumentTypeError(f"{_shown(value)}: expected {expected}")
+        return self.parse(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,15 @@ class Flag:
         if isinstance(self.default, bool):
             return str(self.default).lower()
         return "" if self.default is None else str(self.default)
+
+
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+
+
+def _shown(value: object) -> str:
+    """A value as an error message quotes it."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def parse_address(text: str) -> Address:
@@ -106,7 +128,7 @@ def _parse_port(text: str) -> int:
 
 
 def _parse_fraction(text: str) -> float:
-    if re.fullmatch(r"[0-9]*\.?[0-9]*", text) and re.search("[0-9]", text):
+    if re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,2})?", text):
         return float(text)
     raise ArgumentTypeError(f"{text!r}: expected a number such as 0.5")
 
@@ -138,12 +160,12 @@ def _parse_level(text: str) -> str:
 
 
 ADDRESS = Kind("HOST:PORT", parse_address)
-BOOLEAN = Kind("true|false", _parse_boolean)
-BYTES = Kind("BYTES", _parse_bytes)
-COUNT = Kind("COUNT", _parse_count)
-FRACTION = Kind("NUMBER", _parse_fraction)
-INTEGER = Kind("NUMBER", _parse_integer)
+BOOLEAN = Kind("true|false", _parse_boolean, (bool,))
+BYTES = Kind("BYTES", _parse_bytes, (int, str))
+COUNT = Kind("COUNT", _parse_count, (int,))
+FRACTION = Kind("NUMBER", _parse_fraction, (int, float))
+INTEGER = Kind("NUMBER", _parse_integer, (int,))
 LEVEL = Kind("LEVEL", _parse_level)
-PORT = Kind("PORT", _parse_port)
-SECONDS = Kind("SECONDS", _parse_seconds)
+PORT = Kind("PORT", _parse_port, (int,))
+SECONDS = Kind("SECONDS", _parse_seconds, (int, float))
 TEXT = Kind("TEXT", str)

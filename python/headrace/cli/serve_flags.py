@@ -17,9 +17,10 @@ from headrace.cli.flag_table import HEADRACE_FLAGS, TF_SERVING_FLAGS
 from headrace.cli.flags import BOOLEAN, Flag
 from headrace.config.nearest import did_you_mean
 
-__all__ = ["Given", "make_parser", "parse_arguments"]
+__all__ = ["FLAGS", "Given", "make_parser", "parse_arguments"]
 
-_FLAGS = {flag.name: flag for flag in (*HEADRACE_FLAGS, *TF_SERVING_FLAGS)}
+FLAGS = {flag.name: flag for flag in (*HEADRACE_FLAGS, *TF_SERVING_FLAGS)}
+"""Name to flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,14 @@ class Given:
         """Every flag that is honoured, with its value or its default."""
         return {
             name: self.flags.get(name, flag.default)
-            for name, flag in _FLAGS.items()
+            for name, flag in FLAGS.items()
             if not flag.ignored
         }
 
     def warnings(self) -> Iterator[str]:
         """One sentence for each flag that has no effect here."""
         for name, value in self.flags.items():
-            flag = _FLAGS[name]
+            flag = FLAGS[name]
             if flag.ignored and value not in flag.same:
                 yield f"--{name} has no effect: {flag.ignored}"
         if self.flags.get("listen") and self.flags.get("rest_api_port"):
@@ -56,7 +57,7 @@ class Given:
         for argument in self.unknown:
             name = argument.lstrip("-").partition("=")[0]
             if argument.startswith("--"):
-                yield f"unknown flag --{name}{did_you_mean(name, _FLAGS)}"
+                yield f"unknown flag --{name}{did_you_mean(name, FLAGS)}"
             else:
                 yield f"unexpected argument {argument!r}; flags look like --name=value"
 
@@ -67,12 +68,15 @@ def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -
     return Given(vars(known), tuple(unknown))
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(
+    command: str = "serve", description: str = "Serve models over HTTP."
+) -> argparse.ArgumentParser:
     """The parser; its namespace holds only the flags that were given."""
+    prog = f"headrace {command}"
     parser = argparse.ArgumentParser(
-        prog="headrace serve",
-        usage="headrace serve --model_name=NAME --model_base_path=DIR [--rest_api_port=PORT] ...",
-        description="Serve models over HTTP.",
+        prog=prog,
+        usage=f"{prog} --model_name=NAME --model_base_path=DIR [--rest_api_port=PORT] ...",
+        description=description,
         epilog="BYTES take k, M or G (powers of 1024) behind the number. Dashes stand for "
         "underscores. `headrace docs moving-from-tensorflow-serving` compares with that server.",
         argument_default=argparse.SUPPRESS,

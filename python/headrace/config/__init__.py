@@ -10,6 +10,7 @@ from headrace.config.parts import (
     MetricsConfig,
     ModelConfig,
     RequestConfig,
+    SecurityConfig,
     ServerConfig,
     WorkerConfig,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "MetricsConfig",
     "ModelConfig",
     "RequestConfig",
+    "SecurityConfig",
     "ServerConfig",
     "WorkerConfig",
     "parse_model_config",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from headrace.config.base_path import parse_base_path
@@ -13,6 +14,7 @@ from headrace.config.parts import (
     MetricsConfig,
     ModelConfig,
     RequestConfig,
+    SecurityConfig,
     ServerConfig,
     WorkerConfig,
 )
@@ -30,7 +32,7 @@ def server_config(
 
     Args:
         flags: Every flag that Headrace honours, by name, with its parsed value or its default.
-        file_models: What the ``--model_config_file`` lists; None where there is no such file.
+        file_models: What a file lists; None where none does.
         tfserving_metrics_path: What the ``--monitoring_config_file`` asks for.
 
     Raises:
@@ -72,8 +74,10 @@ def server_config(
             max_load_retries=max(flags["max_num_load_retries"], 0),
             load_retry_s=max(flags["load_retry_interval_micros"], 0) / 1e6,
             drain_s=flags["drain_timeout"],
+            read_models_s=_above_zero(flags["model_config_file_poll_wait_seconds"]),
         ),
         metrics=MetricsConfig(tfserving_metrics_path),
+        security=_security(flags),
     )
 
 
@@ -83,12 +87,12 @@ def _models(
     """As in TensorFlow Serving, a file takes the place of the flags for a single model."""
     if file_models is not None:
         if not file_models:
-            raise SpecError("--model_config_file lists no model")
+            raise SpecError("the configuration lists no model")
         return tuple(file_models)
     if not flags["model_base_path"]:
         raise SpecError(
             "nothing to serve: give --model_base_path=DIR with a directory that holds numbered "
-            "versions of a model, or --model_config_file=FILE"
+            "versions of a model, or --model_config_file=FILE, or --config=FILE"
         )
     if not flags["model_name"]:
         raise SpecError("--model_name must not be empty")
@@ -102,6 +106,21 @@ def _address(flags: Mapping[str, Any]) -> Address:
         return listen
     port: int = flags["rest_api_port"]
     return Address(host="", port=port) if port else Address()
+
+
+def _security(flags: Mapping[str, Any]) -> SecurityConfig:
+    if bool(flags["tls_cert"]) != bool(flags["tls_key"]):
+        raise SpecError("--tls_cert and --tls_key go together: one is missing")
+    return SecurityConfig(
+        tls_cert=_file(flags["tls_cert"]),
+        tls_key=_file(flags["tls_key"]),
+        auth_token_file=_file(flags["auth_token_file"]),
+        auth_health=flags["auth_health"],
+    )
+
+
+def _file(text: str) -> Path | None:
+    return Path(text).absolute() if text else None
 
 
 def _tags(text: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "MetricsConfig",
     "ModelConfig",
     "RequestConfig",
+    "SecurityConfig",
     "ServerConfig",
     "WorkerConfig",
 ]
@@ -121,12 +122,31 @@ class LifecycleConfig:
         max_load_retries: Loads tried again after a version's first failure.
         load_retry_s: Seconds between them.
         drain_s: How long what runs may take to finish when a version or the server goes.
+        read_models_s: Seconds between readings of the file that lists the models; None: one.
     """
 
     poll_s: float | None = 1.0
     max_load_retries: int = 5
     load_retry_s: float = 60.0
     drain_s: float = 30.0
+    read_models_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityConfig:
+    """Who may listen in, and who may ask.
+
+    Attributes:
+        tls_cert: Certificate chain in PEM; None: plain HTTP.
+        tls_key: Its key; there is one if there is a certificate.
+        auth_token_file: Bearer tokens, one of which a request needs; None: none is needed.
+        auth_health: Health and readiness need one, too.
+    """
+
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    auth_token_file: Path | None = None
+    auth_health: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,4 +186,5 @@ class ServerConfig:
     requests: RequestConfig = RequestConfig()
     workers: WorkerConfig = WorkerConfig()
     lifecycle: LifecycleConfig = LifecycleConfig()
+    security: SecurityConfig = SecurityConfig()
     metrics: MetricsConfig = MetricsConfig()

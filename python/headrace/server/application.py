@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from headrace.server.messages import Exchange, Handler
     from headrace.server.tfserving_api import TensorFlowServingApi
 
-__all__ = ["Application"]
+__all__ = ["HEALTH_PATHS", "Application"]
+
+HEALTH_PATHS = (b"/healthz", b"/readyz")
+"""What probes ask for."""
 
 _TEXT = b"text/plain; charset=utf-8"
 

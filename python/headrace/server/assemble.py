@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from headrace.config import ModelConfig, ServerConfig
-from headrace.server.front_end import FrontEndOptions, WorkerDefaults
+from headrace.server.front_end import FrontEndOptions, SecurityOptions, WorkerDefaults
 from headrace.server.inference import InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.models import ModelSource
@@ -11,9 +13,17 @@ from headrace.server.models import ModelSource
 __all__ = ["front_end_options"]
 
 
-def front_end_options(config: ServerConfig) -> FrontEndOptions:
-    """What the front end and its parts need of a configuration."""
+def front_end_options(
+    config: ServerConfig, read_models: Callable[[], Sequence[ModelConfig]] | None = None
+) -> FrontEndOptions:
+    """What the front end and its parts need of a configuration.
+
+    Args:
+        config: The configuration.
+        read_models: Reads its models anew; raises SpecError.
+    """
     http, requests, workers = config.http, config.requests, config.workers
+    lifecycle, security = config.lifecycle, config.security
     return FrontEndOptions(
         models=[_source(model, config) for model in config.models],
         listen=[(http.address.host or None, http.address.port)],
@@ -43,9 +53,25 @@ def front_end_options(config: ServerConfig) -> FrontEndOptions:
         ),
         max_in_flight_rows=requests.max_in_flight_rows,
         max_in_flight_bytes=requests.max_in_flight_bytes,
-        drain_s=config.lifecycle.drain_s,
+        drain_s=lifecycle.drain_s,
+        security=SecurityOptions(
+            certificate=security.tls_cert,
+            key=security.tls_key,
+            token_file=security.auth_token_file,
+            guard_health=security.auth_health,
+        ),
         tfserving_metrics_path=config.metrics.tfserving_path,
+        read_models=_reader(read_models, config),
+        read_models_every_s=lifecycle.read_models_s,
     )
+
+
+def _reader(
+    read_models: Callable[[], Sequence[ModelConfig]] | None, config: ServerConfig
+) -> Callable[[], Sequence[ModelSource]] | None:
+    if read_models is None:
+        return None
+    return lambda: [_source(model, config) for model in read_models()]
 
 
 def _source(model: ModelConfig, config: ServerConfig) -> ModelSource:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.server.application import Application
+from headrace.server.application import HEALTH_PATHS, Application
+from headrace.server.auth import TokenGuard
 from headrace.server.inference import Inference, InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.listener import HttpListener, open_sockets
 from headrace.server.metrics import metrics_pages, server_figures, version_figures
 from headrace.server.models import ModelKeeper, ModelSource
+from headrace.server.reload import ModelsReader, reload_file
 from headrace.server.tfserving_api import TensorFlowServingApi, TensorFlowServingOptions
+from headrace.server.tls import Certificate
+from headrace.server.version_loader import VersionLoader
 from headrace.serving.endpoint import Endpoint
 from headrace.serving.metrics import RequestMetrics, Series, Snapshot
 from headrace.serving.registry import Registry
 from headrace.workers.supervisor import Supervisor, SupervisorOptions, Worker, WorkerSpec
 
-__all__ = ["Address", "FrontEnd", "FrontEndOptions", "WorkerDefaults"]
+__all__ = ["Address", "FrontEnd", "FrontEndOptions", "SecurityOptions", "WorkerDefaults"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +58,23 @@ class WorkerDefaults:
 
 
 @dataclass(frozen=True, slots=True)
+class SecurityOptions:
+    """Who may listen in, and who may ask.
+
+    Attributes:
+        certificate: The TLS certificate chain in PEM; None: plain HTTP.
+        key: Its key.
+        token_file: Bearer tokens, one of which a request needs; None: everybody may ask.
+        guard_health: Health and readiness need a token, too.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    guard_health: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FrontEndOptions:
     """A front end's parts, each with its own options.
 
@@ -62,6 +84,9 @@ class FrontEndOptions:
         http: Limits of connections and bodies.
         inference: How requests are carried.
         tfserving: How TensorFlow Serving's API answers.
+        security: TLS and tokens.
+        read_models: Reads the models anew, off the loop; raises SpecError. None: they stay.
+        read_models_every_s: Seconds between such readings; None: only when asked to reload.
         workers: What every worker gets.
         supervisor: How workers are started and restarted.
         max_in_flight_rows: Rows accepted and unanswered, per model version.
@@ -75,6 +100,9 @@ class FrontEndOptions:
     http: HttpLimits = field(default_factory=HttpLimits)
     inference: InferenceOptions = field(default_factory=InferenceOptions)
     tfserving: TensorFlowServingOptions = field(default_factory=TensorFlowServingOptions)
+    security: SecurityOptions = SecurityOptions()
+    read_models: Callable[[], Sequence[ModelSource]] | None = None
+    read_models_every_s: float | None = None
     workers: WorkerDefaults = field(default_factory=WorkerDefaults)
     supervisor: SupervisorOptions = field(default_factory=SupervisorOptions)
     max_in_flight_rows: int = 1 << 17
@@ -87,7 +115,15 @@ class FrontEnd:
     """Sockets, routes and workers of one process. All methods run on its loop."""
 
     def __init__(self, options: FrontEndOptions) -> None:
+        """Make the parts; nothing is opened or started yet.
+
+        Raises:
+            SpecError: Certificate, key or tokens cannot be used.
+        """
         self._options = options
+        security = options.security
+        self._certificate = _certificate(security)
+        self._guard = _token_guard(security)
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(_CODEC_THREADS, thread_name_prefix="codec")
         self._registry: Registry[Endpoint] = Registry()
@@ -97,19 +133,24 @@ class FrontEnd:
         api = TensorFlowServingApi(self._registry, inference, options.tfserving, self._metrics)
         pages = metrics_pages(self._snapshot, options.tfserving_metrics_path)
         application = Application(api, self._registry.unready, pages)
-        self._listener = HttpListener(application, options.http)
-        self._keeper = ModelKeeper(
-            options.models,
-            self._registry,
+        self._listener = HttpListener(
+            application, options.http, admit=self._guard.check if self._guard else None
+        )
+        self._loader = VersionLoader(
             self._supervisor,
             worker_spec=self._worker_spec,
             make_endpoint=self._make_endpoint,
             on_unload=self._retire_metrics,
         )
+        self._keeper = ModelKeeper(self._registry, self._loader)
+        self._models_reader: ModelsReader | None = None
+        if options.read_models is not None:
+            self._models_reader = ModelsReader(options.read_models, self._keeper.reconfigure)
+        self._polling: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
     async def open(self) -> list[str]:
-        """Open the ports, before any model is loaded.
+        """Open the ports, and begin to load the models.
 
         Returns:
             The URLs listened on.
@@ -117,17 +158,38 @@ class FrontEnd:
         Raises:
             OSError: An address cannot be had.
         """
-        for host, port in self._options.listen:
-            await self._listener.start(open_sockets(host, port))
+        sockets = _open_all(self._options.listen)
+        # The first request must find the models known, though not loaded.
+        self._keeper.reconfigure(self._options.models)
+        tls = self._certificate.context if self._certificate else None
+        await self._listener.start(sockets, tls=tls)
         self._tick()
-        return [_url(*address) for address in self._listener.addresses]
+        if self._models_reader is not None and self._options.read_models_every_s is not None:
+            poll = self._models_reader.poll(self._options.read_models_every_s)
+            self._polling = asyncio.create_task(poll, name="read the models' configuration")
+        scheme = "https" if tls else "http"
+        return [_url(scheme, *address) for address in self._listener.addresses]
 
     async def load(self) -> None:
-        """Load the models; return when each is available or has failed, and go on watching."""
-        await self._keeper.start()
+        """Return when each model is available or has failed; all are watched from then on."""
+        await self._keeper.settle()
+
+    async def reload(self) -> None:
+        """Take certificate, tokens and models anew from their files; what is bad changes nothing.
+
+        Connections that are open go on under the old certificate.
+        """
+        if self._certificate is not None:
+            reload_file(self._certificate.reload, "the certificate")
+        if self._guard is not None and reload_file(self._guard.reload, "the list of tokens"):
+            self._listener.forget_heads()
+        if self._models_reader is not None:
+            await self._models_reader.read(always_log=True)
 
     async def close(self) -> None:
         """Stop accepting, finish what runs, then end the workers."""
+        if self._polling is not None:
+            self._polling.cancel()
         await self._listener.stop(deadline_s=self._options.drain_s)
         await self._keeper.close()
         await self._supervisor.close(drain_s=1.0)
@@ -143,7 +205,7 @@ class FrontEnd:
         options = self._options
         return Snapshot(
             self._metrics,
-            version_figures(self._keeper.running()),
+            version_figures(self._loader.running()),
             server_figures(
                 self._listener.state,
                 max_rows=options.max_in_flight_rows,
@@ -156,7 +218,7 @@ class FrontEnd:
 
     def _tick(self) -> None:
         now_ns = time.monotonic_ns()
-        for endpoint in self._keeper.endpoints():
+        for endpoint, _ in self._loader.running():
             endpoint.expire(now_ns)
         self._expiry = self._loop.call_later(_EXPIRY_TICK_S, self._tick)
 
@@ -190,8 +252,32 @@ class FrontEnd:
         )
 
 
-def _url(host: str, port: int) -> str:
-    if ":" in host:
-        # The dual-stack address of every interface; what a person can open is this machine's.
-        return f"http://127.0.0.1:{port}" if host == "::" else f"http://[{host}]:{port}"
-    return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
+def _open_all(addresses: Sequence[Address]) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for host, port in addresses:
+            sockets += open_sockets(host, port)
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    return sockets
+
+
+def _certificate(security: SecurityOptions) -> Certificate | None:
+    if security.certificate is None or security.key is None:
+        return None
+    return Certificate(security.certificate, security.key)
+
+
+def _token_guard(security: SecurityOptions) -> TokenGuard | None:
+    if security.token_file is None:
+        return None
+    open_paths = () if security.guard_health else HEALTH_PATHS
+    return TokenGuard(security.token_file, open_paths=open_paths)
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    # The address of every interface is none that a person can open; this machine's is.
+    host = {"::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}.get(host, host)
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

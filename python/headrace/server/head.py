@@ -124,17 +124,20 @@ class HeadCache(dict[bytes, Head]):
     When full it starts afresh, which costs one parse per head that is still in use.
 
     Raises:
-        RequestRefused: As ``parse_head`` does. Refusals are not kept.
+        RequestRefused: As ``parse_head`` and ``admit`` do. Refusals are not kept.
     """
 
-    __slots__ = ("_limits",)
+    __slots__ = ("_admit", "_limits")
 
-    def __init__(self, limits: HttpLimits) -> None:
+    def __init__(self, limits: HttpLimits, admit: Callable[[Head], None] | None = None) -> None:
         super().__init__()
         self._limits = limits
+        self._admit = admit
 
     def __missing__(self, raw: bytes) -> Head:
         head = parse_head(raw, self._limits)
+        if self._admit is not None:
+            self._admit(head)
         if len(raw) <= _CACHED_HEAD_BYTES:
             if len(self) >= _CACHED_HEADS:
                 self.clear()

@@ -117,6 +117,7 @@ class Inference:
             return
 
         def decoded(task: asyncio.Future[Draft]) -> None:
+            endpoint.release()
             if exchange.closed:
                 task.exception()  # nobody is left to hear of it
                 return
@@ -130,6 +131,7 @@ class Inference:
             else:
                 exchange.on_disconnect = partial(endpoint.cancel, request_id)
 
+        endpoint.hold()
         future = self._loop.run_in_executor(self._executor, endpoint.prepare, body, decode)
         future.add_done_callback(decoded)
 

@@ -8,11 +8,12 @@ import functools
 import resource
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headrace.server.connection import HttpConnection
+from headrace.server.head import Head
 from headrace.server.limits import HttpLimits
 from headrace.server.messages import Handler
 from headrace.server.state import ListenerState
@@ -113,14 +114,28 @@ class HttpListener:
         await listener.stop(deadline_s=30)
     """
 
-    def __init__(self, handler: Handler, limits: HttpLimits | None = None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        limits: HttpLimits | None = None,
+        *,
+        admit: Callable[[Head], None] | None = None,
+    ) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            handler: Called with each exchange.
+            limits: The bounds.
+            admit: Judges a head before its body is received; raises RequestRefused. Heads that it
+                let pass are remembered until `forget_heads`.
+        """
         limits = limits or HttpLimits()
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files != resource.RLIM_INFINITY:
             most = max(1, min(limits.max_connections, files - _OTHER_FILES))
             limits = replace(limits, max_connections=most)
         self._loop = asyncio.get_running_loop()
-        self.state: Final = ListenerState(handler, limits, self._loop)
+        self.state: Final = ListenerState(handler, limits, self._loop, admit=admit)
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self.addresses: list[tuple[str, int]] = []
@@ -131,13 +146,30 @@ class HttpListener:
     ) -> None:
         """Accept connections. The sockets belong to the listener from now on."""
         factory = functools.partial(HttpConnection, self.state)
+        limits = self.state.limits
+        # A client that is silent before its first request is bounded like one that is in its head;
+        # one that does not say goodbye, like any that lingers.
+        timeouts: dict[str, Any] = {
+            "ssl_handshake_timeout": limits.header_timeout_s,
+            "ssl_shutdown_timeout": limits.linger_timeout_s,
+        }
         for listening in sockets:
             self.addresses.append(listening.getsockname()[:2])
             self._servers.append(
-                await self._loop.create_server(factory, sock=listening, ssl=tls, backlog=_BACKLOG)
+                await self._loop.create_server(
+                    factory,
+                    sock=listening,
+                    ssl=tls,
+                    backlog=_BACKLOG,
+                    **(timeouts if tls is not None else {}),
+                )
             )
         if self._timer is None:
             self._tick()
+
+    def forget_heads(self) -> None:
+        """Judge each head anew from now on."""
+        self.state.heads.clear()
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self.state.limits.tick_s, self._tick)

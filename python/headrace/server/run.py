@@ -6,13 +6,13 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import uvloop
 
-from headrace.errors import LoadFailed
+from headrace.errors import LoadFailed, SpecError
 from headrace.server.front_end import FrontEnd, FrontEndOptions
 from headrace.server.models import ModelSource
 
@@ -27,42 +27,71 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def serve(options: FrontEndOptions) -> int:
-    """Serve until SIGTERM or SIGINT.
+def serve(
+    options: FrontEndOptions, *, on_ready: Callable[[Sequence[str]], None] | None = None
+) -> int:
+    """Serve until SIGTERM or SIGINT; SIGHUP reads certificate, tokens and models anew.
 
     Prints one line on stdout, ``headrace: listening on http://HOST:PORT``, once every model is
     available or has failed.
 
+    Args:
+        options: What to serve, and how.
+        on_ready: Called after that with the URLs.
+
     Returns:
-        The exit status: 0 after a signal, 1 where a port cannot be opened.
+        The exit status: 0 after a signal; 1 where a port cannot be opened, or certificate, key or
+        tokens cannot be used.
     """
-    return uvloop.run(_serve(options))
+    return uvloop.run(_serve(options, on_ready))
 
 
-async def _serve(options: FrontEndOptions) -> int:
-    stop = asyncio.Event()
+async def _serve(options: FrontEndOptions, on_ready: Callable[[Sequence[str]], None] | None) -> int:
+    stop, hangup = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    front_end = FrontEnd(options)
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    try:
+        front_end = FrontEnd(options)
+    except SpecError as error:
+        _log.error("cannot start: %s", error)
+        return 1
     try:
         urls = await front_end.open()
     except OSError as error:
         _log.error("cannot listen: %s", error)
         await front_end.close()
         return 1
-    loading = asyncio.ensure_future(front_end.load())
+    starting = asyncio.ensure_future(_say_when_ready(front_end, urls, on_ready))
+    reloading = asyncio.ensure_future(_reload_on(hangup, front_end))
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if loading.done():
-        loading.result()
-        for url in urls:
-            print(f"headrace: listening on {url}", flush=True)
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()
         await stopping
-    else:
-        loading.cancel()
+    for task in (starting, reloading):
+        task.cancel()
+    await asyncio.wait({starting, reloading})
     await front_end.close()
     return 0
+
+
+async def _say_when_ready(
+    front_end: FrontEnd, urls: Sequence[str], on_ready: Callable[[Sequence[str]], None] | None
+) -> None:
+    await front_end.load()
+    for url in urls:
+        print(f"headrace: listening on {url}", flush=True)
+    if on_ready is not None:
+        on_ready(urls)
+
+
+async def _reload_on(hangup: asyncio.Event, front_end: FrontEnd) -> None:
+    while True:
+        await hangup.wait()
+        hangup.clear()
+        await front_end.reload()
 
 
 class Server:

@@ -9,7 +9,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.server.body import BodyBudget
-from headrace.server.head import HeadCache
+from headrace.server.head import Head, HeadCache
 from headrace.server.limits import HttpLimits
 from headrace.server.messages import JSON, Handler
 from headrace.server.refusal import reason_phrase
@@ -87,13 +87,14 @@ class ListenerState:
         limits: HttpLimits,
         loop: asyncio.AbstractEventLoop,
         *,
+        admit: Callable[[Head], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.handler = handler
         self.limits = limits
         self.loop = loop
-        self.heads = HeadCache(limits)
+        self.heads = HeadCache(limits, admit)
         self.budget = BodyBudget(limits)
         self.connections: set[HttpConnection] = set()
         self.counters = Counters()

@@ -71,7 +71,13 @@ class Endpoint:
         self._pending: dict[int, Call] = {}
         self._max_rows = max_in_flight_rows
         self._max_bytes = max_in_flight_bytes
+        self._preparing = 0
         self._closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer, or is about to submit what was prepared."""
+        return bool(self._pending or self._preparing)
 
     @property
     def doorbell(self) -> int:
@@ -127,8 +133,19 @@ class Endpoint:
         self._pending[request_id] = call
         return request_id
 
+    def hold(self) -> None:
+        """Something is about to be prepared for this endpoint: it counts as busy."""
+        self._preparing += 1
+
+    def release(self) -> None:
+        """It has been prepared, and is submitted now or never."""
+        self._preparing -= 1
+
     def prepare(self, body: Body, decode: DecodeOptions) -> Draft:
-        """The first half of `submit` for a large body; callable from any thread."""
+        """The first half of `submit` for a large body; callable from any thread.
+
+        Between `hold` and `release`, so that the version is not unloaded meanwhile.
+        """
         return self._port.prepare(body, decode=decode)
 
     def submit_draft(

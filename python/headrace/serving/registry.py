@@ -47,12 +47,18 @@ class Model(Generic[E]):
         versions: Every version seen, by number.
         labels: Label to version number.
         absence: Why there is no version at all; empty once there is one.
+        is_starting: What there is to serve has not all been tried yet.
     """
 
     name: str
     versions: dict[int, Version[E]] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
     absence: str = ""
+    is_starting: bool = False
+
+    def is_loading(self) -> bool:
+        """Whether a version may become available without anybody's doing."""
+        return self.is_starting or any(v.state is State.LOADING for v in self.versions.values())
 
     def latest(self) -> Version[E] | None:
         """The highest version that is available."""
@@ -63,7 +69,7 @@ class Model(Generic[E]):
         """Why no version is available; empty where one is."""
         if self.latest() is not None:
             return ""
-        if any(v.state is State.LOADING for v in self.versions.values()):
+        if self.is_loading():
             return "it is still loading"
         failed = [v for v in self.versions.values() if v.failure]
         if failed:
@@ -153,10 +159,12 @@ class Registry(Generic[E]):
         if model is None:
             return ModelNotFound(name, version, self._names_like(name))
         if version is None:
-            if any(v.state is State.LOADING for v in model.versions.values()):
+            if model.is_loading():
                 return ModelNotReady(f"Model {name!r} is still loading")
             return ModelNotFound(name, None, model.why_not())
         entry = model.versions.get(version)
+        if entry is None and model.is_starting:
+            return ModelNotReady(f"Model {name!r} is still loading")
         if entry is None:
             loaded = sorted(v.number for v in model.versions.values() if v.endpoint is not None)
             return ModelNotFound(name, version, f"versions loaded: {_listed(loaded)}")

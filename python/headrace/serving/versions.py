@@ -1,6 +1,6 @@
 """Which versions a model's base path offers, and which of them ought to be served.
 
-All of it is pure but :func:`scan`, the one look at the file system.
+All of it is pure but :func:`scan` and :func:`fingerprint`, which look at the file system.
 
 Spec: tfserving-rest section 16. A version is a direct child directory whose name is a whole number
 that fits int64; leading zeros are fine. Of two names with the same number the later in byte order
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
     "Specific",
     "aspired_versions",
     "find_versions",
+    "fingerprint",
     "missing_versions",
     "parse_version",
     "scan",
@@ -39,6 +41,9 @@ MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "model.py")
 
 # Entries that a message lists; a base path set by mistake to a home directory has thousands.
 _MAX_LISTED = 10
+
+# Files that tell one content of a version from another; models have a few dozen.
+_MAX_FINGERPRINTED = 10_000
 
 # Names looked at inside an entry that is not a version: enough for a hint, and bounded.
 _MAX_CHILDREN = 100
@@ -167,6 +172,26 @@ def scan(base_path: Path) -> Found:
     return find_versions(base_path, entries)
 
 
+def fingerprint(path: Path) -> int:
+    """A number that changes when a version's files do; 0 where there is no such directory.
+
+    It goes by names, sizes, times and inodes, not by content. Blocks on the file system.
+    """
+    try:
+        top = _identity(path)
+    except OSError:
+        return 0
+    files = (
+        os.path.join(directory, name) for directory, _, names in os.walk(path) for name in names
+    )
+    seen: set[tuple[str, int, int, int]] = {top}
+    for file in islice(files, _MAX_FINGERPRINTED):
+        # A file may go while we look; the next look gives another number then.
+        with suppress(OSError):
+            seen.add(_identity(file))
+    return hash(frozenset(seen))
+
+
 def aspired_versions(found: Collection[int], policy: Policy) -> set[int]:
     """The versions that ought to be served."""
     match policy:
@@ -181,6 +206,11 @@ def aspired_versions(found: Collection[int], policy: Policy) -> set[int]:
 def missing_versions(found: Collection[int], policy: Policy) -> set[int]:
     """The versions that the policy names and the base path does not have."""
     return set(policy.versions) - set(found) if isinstance(policy, Specific) else set()
+
+
+def _identity(path: str | Path) -> tuple[str, int, int, int]:
+    status = os.stat(path)
+    return str(path), status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _look_at(child: os.DirEntry[str]) -> Entry:
