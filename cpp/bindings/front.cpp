@@ -1,8 +1,10 @@
-// `_core.Channel`, `_core.FrontPort`, `_core.Draft` and `_core.Reply`: the front end's side of the rings.
+// `_core.Channel`, `_core.FrontPort`, `_core.Draft` and `_core.Reply`: the front end's side of the
+// rings.
 //
-// The GIL: a small body is decoded with it held, since giving it up and getting it back costs more than the work; a
-// large one without it, and so are large replies encoded. What is touched meanwhile is the port, which belongs to one
-// thread by contract, and bytes leased before. A Reply may go on any thread: the ledger of held records is locked.
+// The GIL: a small body is decoded with it held, since giving it up and getting it back costs more
+// than the work; a large one without it, and so are large replies encoded. What is touched
+// meanwhile is the port, which belongs to one thread by contract, and bytes leased before. A Reply
+// may go on any thread: the ledger of held records is locked.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -52,8 +54,7 @@ std::uint64_t admit(const PyFrontPort &self, const Admission &admission) {
     return admission.rows;
   raise("OverloadError", "no room for the request: " + std::to_string(self.port.in_flight()) +
                              " are in flight, " + std::to_string(self.port.in_flight_bytes()) +
-                             " bytes; the ring has " +
-                             std::to_string(self.port.capacity_bytes()));
+                             " bytes; the ring has " + std::to_string(self.port.capacity_bytes()));
 }
 
 RequestNotes to_notes(std::size_t api, std::uint64_t receive_ns) {
@@ -235,7 +236,8 @@ py::bytes encode_held(const HeldReply &reply, std::shared_ptr<EncodeOptions> opt
   return {text.data(), text.size()};
 }
 
-/// What lies in the ring is copied, so that an array which somebody keeps cannot hold up the ring; a memfd is lent.
+/// What lies in the ring is copied, so that an array which somebody keeps cannot hold up the ring;
+/// a memfd is lent.
 py::dict held_tensors(const py::object &self) {
   const auto &reply = self.cast<const HeldReply &>();
   const py::handle owner = reply.is_in_ring() ? py::handle() : py::handle(self);

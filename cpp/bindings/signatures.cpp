@@ -1,4 +1,5 @@
-// `_core.SignatureSet`: what a model's signatures declare, compiled once and shared by every request.
+// `_core.SignatureSet`: what a model's signatures declare, compiled once and shared by every
+// request.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -14,9 +15,8 @@ namespace headrace::bindings {
 namespace {
 
 // name -> (dtype name, shape or None); a dimension is an int or None.
-using PySpecs =
-    std::vector<std::tuple<std::string, std::string,
-                           std::optional<std::vector<std::optional<std::uint64_t>>>>>;
+using PySpecs = std::vector<
+    std::tuple<std::string, std::string, std::optional<std::vector<std::optional<std::uint64_t>>>>>;
 
 Signature::Specs to_specs(const PySpecs &python) {
   Signature::Specs specs;
@@ -57,12 +57,15 @@ void register_signatures(py::module_ &m) {
           names.append(s.name());
         return names;
       });
-  m.def("numpy_name", [](const std::string &name) -> std::optional<std::string> {
-    const auto dtype = dtype_from_name(name);
-    if (!dtype)
-      return std::nullopt;
-    return std::string(*dtype == DType::kUnsupported ? "unsupported" : numpy_name(*dtype));
-  }, py::arg("name"));
+  m.def(
+      "numpy_name",
+      [](const std::string &name) -> std::optional<std::string> {
+        const auto dtype = dtype_from_name(name);
+        if (!dtype)
+          return std::nullopt;
+        return std::string(*dtype == DType::kUnsupported ? "unsupported" : numpy_name(*dtype));
+      },
+      py::arg("name"));
 }
 
 } // namespace headrace::bindings

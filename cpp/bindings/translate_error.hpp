@@ -9,7 +9,8 @@
 
 namespace headrace::bindings {
 
-/// Raises `headrace.errors.<python_class>(message, code=..., offset=..., path=...)`; call with the GIL held.
+/// Raises `headrace.errors.<python_class>(message, code=..., offset=..., path=...)`; call with the
+/// GIL held.
 [[noreturn]] void raise_error(const Error &error, const char *python_class = "DecodeError");
 
 /// Raises `headrace.errors.<python_class>(message)`; call with the GIL held.
@@ -18,7 +19,8 @@ namespace headrace::bindings {
 /// From now on BrokenPeer becomes RemoteProtocolError, and std::system_error OSError.
 void register_translations();
 
-/// Text that need not be UTF-8, since it may quote what a client or a model sent; other bytes become escapes.
+/// Text that need not be UTF-8, since it may quote what a client or a model sent; other bytes
+/// become escapes.
 pybind11::str to_str(std::string_view text);
 
 } // namespace headrace::bindings

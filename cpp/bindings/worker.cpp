@@ -1,7 +1,9 @@
-// `_core.WorkerPort`, `_core.Collector`, `_core.Batch` and `_core.exit_when_closed`: the worker's side of the rings.
+// `_core.WorkerPort`, `_core.Collector`, `_core.Batch` and `_core.exit_when_closed`: the worker's
+// side of the rings.
 //
-// The GIL: it is given up while a collector waits and gathers, and while a batch is answered, since a full reply ring
-// is waited for. What is touched meanwhile is the core's, and arrays that are held here.
+// The GIL: it is given up while a collector waits and gathers, and while a batch is answered, since
+// a full reply ring is waited for. What is touched meanwhile is the core's, and arrays that are
+// held here.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

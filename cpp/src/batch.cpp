@@ -154,8 +154,7 @@ RunNotes Batch::finish_run() {
           capped<std::uint32_t>(rows_)};
 }
 
-const NamedTensor *
-Batch::find_unsplittable(std::span<const NamedTensor> outputs) const noexcept {
+const NamedTensor *Batch::find_unsplittable(std::span<const NamedTensor> outputs) const noexcept {
   if (requests_.size() < 2)
     return nullptr;
   for (const NamedTensor &output : outputs)

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kWorkerFds = 5;
 
-// Keeps message boundaries, so a file and its ticket cannot come apart, and reports the end of the peer.
+// Keeps message boundaries, so a file and its ticket cannot come apart, and reports the end of the
+// peer.
 std::array<UniqueFd, 2> create_socket_pair() {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0)
@@ -129,9 +130,8 @@ void Channel::close() noexcept {
 
 WorkerEnd::WorkerEnd(std::span<const int> fds)
     : requests(Ring::attach(UniqueFd::duplicate(require_worker_fds(fds)[0]))),
-      replies(Ring::attach(UniqueFd::duplicate(fds[1]))),
-      request_bell(UniqueFd::duplicate(fds[2])), reply_bell(UniqueFd::duplicate(fds[3])),
-      files(UniqueFd::duplicate(fds[4])) {
+      replies(Ring::attach(UniqueFd::duplicate(fds[1]))), request_bell(UniqueFd::duplicate(fds[2])),
+      reply_bell(UniqueFd::duplicate(fds[3])), files(UniqueFd::duplicate(fds[4])) {
   requests.close_fd(); // the mappings are enough
   replies.close_fd();
 }

@@ -9,8 +9,8 @@ namespace headrace {
 
 namespace {
 
-// How far behind a port's oldest request to look for ones that go with it. Bounds the work for one batch where
-// thousands of requests wait that all have different shapes.
+// How far behind a port's oldest request to look for ones that go with it. Bounds the work for one
+// batch where thousands of requests wait that all have different shapes.
 constexpr std::size_t kLookAhead = 1024;
 
 constexpr short kGone = POLLHUP | POLLERR | POLLNVAL;
@@ -83,7 +83,8 @@ std::unique_ptr<Batch> Collector::form_batch(std::uint64_t max_rows) {
   return std::make_unique<Batch>(std::move(taken), clock_);
 }
 
-// The port's oldest request that can be run, with its key; 0 where there is none, or where it runs alone.
+// The port's oldest request that can be run, with its key; 0 where there is none, or where it runs
+// alone.
 std::uint64_t Collector::begin_batch(const std::shared_ptr<WorkerPort> &port,
                                      std::vector<TakenRequest> &taken) {
   for (WaitingRequest &request : port->waiting()) {

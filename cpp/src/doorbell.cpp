@@ -14,8 +14,8 @@ int create_eventfd() {
   return fd;
 }
 
-// Neither result matters: a write fails only where 2^64 - 2 rings wait already (or the channel is closed), a read only
-// where nothing was rung.
+// Neither result matters: a write fails only where 2^64 - 2 rings wait already (or the channel is
+// closed), a read only where nothing was rung.
 void Doorbell::ring_anyway() const noexcept {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(fd_, &one, sizeof one);

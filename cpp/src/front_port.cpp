@@ -64,8 +64,7 @@ std::uint64_t FrontPort::running_since_ns() const noexcept {
 std::uint64_t FrontPort::record_room(std::uint64_t data_bound) const noexcept {
   const std::uint64_t overhead =
       kRecordDataOffset + kTensorAlignment * (max_inputs_ + 1) + max_table_bytes(max_inputs_);
-  return data_bound > kMaxRingCapacity ? data_bound
-                                       : align_up(data_bound + overhead, kCacheLine);
+  return data_bound > kMaxRingCapacity ? data_bound : align_up(data_bound + overhead, kCacheLine);
 }
 
 std::byte *FrontPort::reserve(std::uint64_t bytes) {
@@ -164,8 +163,7 @@ Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
                                   std::shared_ptr<const EncodeOptions> encode,
                                   std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
-  std::byte *at =
-      reserve(align_up(kRecordDataOffset + table_bytes(draft.entries), kCacheLine));
+  std::byte *at = reserve(align_up(kRecordDataOffset + table_bytes(draft.entries), kCacheLine));
   if (at == nullptr)
     return {};
   if (!channel_->files().send(draft.file.get(), next_ticket())) {
@@ -248,7 +246,8 @@ bool FrontPort::cancel(std::uint64_t request_id) {
   if (request == nullptr)
     return false;
   RecordState expected = RecordState::kWaiting;
-  // Against the worker's exchange in WorkerPort::claim: one of the two wins, and nothing is published by it.
+  // Against the worker's exchange in WorkerPort::claim: one of the two wins, and nothing is
+  // published by it.
   if (!record_of(*request).state.compare_exchange_strong(expected, RecordState::kCancelled,
                                                          std::memory_order_relaxed))
     return false;
@@ -263,7 +262,8 @@ std::vector<Unanswered> FrontPort::unanswered() const {
   for (const InFlight &request : requests_) {
     if (request.status != Status::kOpen)
       continue;
-    // The worker is dead and its death was seen through the kernel: nothing moves this word any more.
+    // The worker is dead and its death was seen through the kernel: nothing moves this word any
+    // more.
     const bool was_running =
         record_of(request).state.load(std::memory_order_relaxed) == RecordState::kRunning;
     left.push_back({request.request_id, was_running, request.deaths + was_running});

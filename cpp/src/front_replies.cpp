@@ -39,8 +39,8 @@ HeldReply::~HeldReply() {
 
 void FrontPort::begin_taking() {
   require_open();
-  // Rung since it was armed (or never armed: `finish_taking` left it readable). Reading too early costs a needless
-  // wake-up, never a lost one.
+  // Rung since it was armed (or never armed: `finish_taking` left it readable). Reading too early
+  // costs a needless wake-up, never a lost one.
   if (reply_bell().was_rung())
     reply_bell().clear();
 }
@@ -66,8 +66,7 @@ FrontPort::InFlight *FrontPort::find_ticket(const RecordHeader &reply) noexcept 
   if (reply.ticket < first_ticket_ || reply.ticket - first_ticket_ >= requests_.size())
     return nullptr;
   InFlight &request = requests_[reply.ticket - first_ticket_];
-  const bool fits =
-      request.request_id == reply.request_id && request.status == Status::kOpen;
+  const bool fits = request.request_id == reply.request_id && request.status == Status::kOpen;
   return fits ? &request : nullptr;
 }
 
@@ -108,9 +107,8 @@ const char *FrontPort::read_outputs(const RecordHeader &reply, const InFlight &r
     const bool named = tensor->index != kUndeclared;
     if (named && tensor->index >= declared.size())
       return "an output that the signature does not have";
-    outputs_.push_back(
-        {named ? std::string_view(declared[tensor->index].first) : tensor->name,
-         tensor->view(data.data())});
+    outputs_.push_back({named ? std::string_view(declared[tensor->index].first) : tensor->name,
+                        tensor->view(data.data())});
   }
   return nullptr;
 }
@@ -140,8 +138,8 @@ TakenReply FrontPort::take(const RecordHeader &reply, InFlight &request) {
     taken.error = read_error(reply).value_or(ErrorText{"internal", "", "a malformed error record"});
   } else {
     const bool by_reference = (reply.flags & kFlagByReference) != 0;
-    const auto data = by_reference ? std::span<const std::byte>(taken_payload_.bytes())
-                                   : inline_data(reply);
+    const auto data =
+        by_reference ? std::span<const std::byte>(taken_payload_.bytes()) : inline_data(reply);
     taken.data_bytes = data.size();
     if (const char *wrong = read_outputs(reply, request, data))
       taken.error = ErrorText{"internal", "", wrong};

@@ -19,7 +19,8 @@ constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 int seals_for(bool contents) noexcept { return contents ? kSizeSeals | F_SEAL_WRITE : kSizeSeals; }
 
-std::byte *map(void *at, std::size_t size, int protection, int flags, int fd, std::uint64_t offset) {
+std::byte *map(void *at, std::size_t size, int protection, int flags, int fd,
+               std::uint64_t offset) {
   void *p = ::mmap(at, size, protection, flags, fd, static_cast<off_t>(offset));
   if (p == MAP_FAILED) // NOLINT(performance-no-int-to-ptr)
     throw_errno("mmap");

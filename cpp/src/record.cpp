@@ -35,16 +35,17 @@ std::uint64_t entry_bytes(std::size_t rank, std::size_t name_bytes) noexcept {
 // The entry at `at` and what follows it; the bounds are the caller's concern.
 TensorRef read_entry(const std::byte *at, const EntryHead &head) noexcept {
   const std::byte *dims = at + sizeof(EntryHead);
-  return {.index = head.index,
-          .name = {reinterpret_cast<const char *>(dims + 8 * std::size_t{head.rank}),
-                   head.name_bytes},
-          .dtype = head.dtype,
-          .dims = {reinterpret_cast<const std::uint64_t *>(dims), head.rank},
-          .offset = head.offset,
-          .bytes = head.bytes};
+  return {
+      .index = head.index,
+      .name = {reinterpret_cast<const char *>(dims + 8 * std::size_t{head.rank}), head.name_bytes},
+      .dtype = head.dtype,
+      .dims = {reinterpret_cast<const std::uint64_t *>(dims), head.rank},
+      .offset = head.offset,
+      .bytes = head.bytes};
 }
 
-// The product of the extents; nothing where it overflows. An extent of 0 makes it 0, however large the others are.
+// The product of the extents; nothing where it overflows. An extent of 0 makes it 0, however large
+// the others are.
 std::optional<std::uint64_t> count_elements(std::span<const std::uint64_t> dims) noexcept {
   if (std::find(dims.begin(), dims.end(), 0U) != dims.end())
     return 0;
@@ -61,8 +62,7 @@ const char *check_strings(const TensorRef &tensor, std::uint64_t elements,
   if (tensor.bytes % 8 != 0 || elements >= tensor.bytes / 8)
     return "a string tensor without room for its offsets";
   const std::uint64_t text_bytes = tensor.bytes - 8 * (elements + 1);
-  const auto *offsets =
-      reinterpret_cast<const std::uint64_t *>(data + tensor.offset + text_bytes);
+  const auto *offsets = reinterpret_cast<const std::uint64_t *>(data + tensor.offset + text_bytes);
   if (offsets[0] != 0)
     return "string offsets that do not begin at 0";
   // All of them, without an early exit: the loop vectorises, and wrong records are rare.

@@ -45,11 +45,11 @@ Ring Ring::attach(UniqueFd fd) {
 std::byte *RingWriter::reserve(std::uint64_t max_bytes) noexcept {
   if (max_bytes > ring_->capacity())
     return nullptr;
-  // head_ is our own and tail only grows up to it, so head_ - tail_ can neither underflow nor be too small: a stale
-  // tail_ errs towards full, and then the shared one is looked at.
+  // head_ is our own and tail only grows up to it, so head_ - tail_ can neither underflow nor be
+  // too small: a stale tail_ errs towards full, and then the shared one is looked at.
   if (head_ - tail_ + max_bytes > ring_->capacity()) {
-    // Pairs with the release store in RingReader::free_to: the consumer's reads of what it freed happened before our
-    // writes over it.
+    // Pairs with the release store in RingReader::free_to: the consumer's reads of what it freed
+    // happened before our writes over it.
     const std::uint64_t tail = ring_->header().tail.load(std::memory_order_acquire);
     if (tail < tail_ || tail > head_) // a broken consumer gets no say over our memory
       return nullptr;
@@ -68,7 +68,8 @@ void RingWriter::commit(std::uint64_t bytes) noexcept {
 
 void RingWriter::free_to(std::uint64_t position) noexcept {
   tail_ = position;
-  // Publishes nothing: this side alone decides by it. The store is for those who look at the ring from outside.
+  // Publishes nothing: this side alone decides by it. The store is for those who look at the ring
+  // from outside.
   ring_->header().tail.store(position, std::memory_order_relaxed);
 }
 
@@ -84,12 +85,14 @@ std::span<std::byte> RingReader::peek() {
 }
 
 void RingReader::free_to(std::uint64_t position) const noexcept {
-  // Publishes that we no longer read what lies before. Pairs with the acquire load in RingWriter::reserve.
+  // Publishes that we no longer read what lies before. Pairs with the acquire load in
+  // RingWriter::reserve.
   ring_->header().tail.store(position, std::memory_order_release);
 }
 
 void RingReader::pass_to(std::uint64_t position) const noexcept {
-  // Publishes that we no longer read what lies before. Pairs with the acquire load in RingWriter::passed.
+  // Publishes that we no longer read what lies before. Pairs with the acquire load in
+  // RingWriter::passed.
   ring_->header().read.store(position, std::memory_order_release);
 }
 

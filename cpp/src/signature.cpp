@@ -7,9 +7,11 @@ namespace headrace {
 namespace {
 
 template <class Vector, class Key>
-std::optional<std::size_t> find_sorted(const Vector &items, std::string_view name, Key key) noexcept {
-  const auto it = std::lower_bound(items.begin(), items.end(), name,
-                                   [&](const auto &item, std::string_view n) { return key(item) < n; });
+std::optional<std::size_t> find_sorted(const Vector &items, std::string_view name,
+                                       Key key) noexcept {
+  const auto it =
+      std::lower_bound(items.begin(), items.end(), name,
+                       [&](const auto &item, std::string_view n) { return key(item) < n; });
   if (it == items.end() || key(*it) != name)
     return std::nullopt;
   return static_cast<std::size_t>(it - items.begin());
@@ -38,7 +40,8 @@ SignatureSet::SignatureSet(std::vector<Signature> signatures) : signatures_(std:
 }
 
 std::optional<std::size_t> SignatureSet::find(std::string_view name) const noexcept {
-  return find_sorted(signatures_, name, [](const Signature &s) { return std::string_view(s.name()); });
+  return find_sorted(signatures_, name,
+                     [](const Signature &s) { return std::string_view(s.name()); });
 }
 
 } // namespace headrace

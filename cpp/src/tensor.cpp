@@ -14,20 +14,42 @@ struct Names {
 };
 
 constexpr Names kNames[] = {
-    {DType::kBool, "bool", "bool"},           {DType::kInt8, "int8", "int8"},
-    {DType::kInt16, "int16", "int16"},        {DType::kInt32, "int32", "int32"},
-    {DType::kInt64, "int64", "int64"},        {DType::kUint8, "uint8", "uint8"},
-    {DType::kUint16, "uint16", "uint16"},     {DType::kUint32, "uint32", "uint32"},
-    {DType::kUint64, "uint64", "uint64"},     {DType::kFloat16, "float16", "half"},
-    {DType::kBfloat16, "bfloat16", "bfloat16"}, {DType::kFloat32, "float32", "float"},
-    {DType::kFloat64, "float64", "double"},   {DType::kString, "string", "string"},
+    {DType::kBool, "bool", "bool"},
+    {DType::kInt8, "int8", "int8"},
+    {DType::kInt16, "int16", "int16"},
+    {DType::kInt32, "int32", "int32"},
+    {DType::kInt64, "int64", "int64"},
+    {DType::kUint8, "uint8", "uint8"},
+    {DType::kUint16, "uint16", "uint16"},
+    {DType::kUint32, "uint32", "uint32"},
+    {DType::kUint64, "uint64", "uint64"},
+    {DType::kFloat16, "float16", "half"},
+    {DType::kBfloat16, "bfloat16", "bfloat16"},
+    {DType::kFloat32, "float32", "float"},
+    {DType::kFloat64, "float64", "double"},
+    {DType::kString, "string", "string"},
 };
 
 // TensorFlow's dtypes without a JSON form.
-constexpr std::string_view kWithoutJson[] = {
-    "complex64",     "complex128",  "qint8",         "quint8",        "qint16", "quint16", "qint32",
-    "resource",      "variant",     "float8_e5m2",   "float8_e4m3fn", "int4",   "uint4",   "int2",
-    "uint2",         "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "float4_e2m1fn"};
+constexpr std::string_view kWithoutJson[] = {"complex64",
+                                             "complex128",
+                                             "qint8",
+                                             "quint8",
+                                             "qint16",
+                                             "quint16",
+                                             "qint32",
+                                             "resource",
+                                             "variant",
+                                             "float8_e5m2",
+                                             "float8_e4m3fn",
+                                             "int4",
+                                             "uint4",
+                                             "int2",
+                                             "uint2",
+                                             "float8_e4m3fnuz",
+                                             "float8_e4m3b11fnuz",
+                                             "float8_e5m2fnuz",
+                                             "float4_e2m1fn"};
 
 } // namespace
 

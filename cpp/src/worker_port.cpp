@@ -8,13 +8,13 @@ namespace headrace {
 
 namespace {
 
-
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15;
   return hash ^ (hash >> 29);
 }
 
-// Of signature, inputs, dtypes and inner extents. Equal keys are compared in full before they share a batch.
+// Of signature, inputs, dtypes and inner extents. Equal keys are compared in full before they share
+// a batch.
 std::uint64_t key_of(const RecordHeader &record) noexcept {
   std::uint64_t hash = mix(record.signature, record.tensors);
   TableWalk walk(record);
@@ -88,7 +88,8 @@ void WorkerPort::add_waiting(RecordHeader &record, std::uint64_t position) {
   if ((record.flags & kFlagByReference) != 0) {
     const UniqueFd file = end_.files.receive(record.ticket);
     const std::uint64_t size = sealed_size(file.get(), true);
-    request.payload = std::make_shared<Mapping>(size == 0 ? Mapping() : map_private(file.get(), size));
+    request.payload =
+        std::make_shared<Mapping>(size == 0 ? Mapping() : map_private(file.get(), size));
     data = request.payload->bytes();
   }
   request.data = data.data();
@@ -122,7 +123,8 @@ const char *WorkerPort::check_request(const WaitingRequest &request,
 
 bool WorkerPort::leave_waiting(RecordHeader &record, RecordState to) noexcept {
   RecordState expected = RecordState::kWaiting;
-  // Against the front end's exchange in FrontPort::cancel: one of the two wins, and nothing is published by it.
+  // Against the front end's exchange in FrontPort::cancel: one of the two wins, and nothing is
+  // published by it.
   return record.state.compare_exchange_strong(expected, to, std::memory_order_relaxed);
 }
 
@@ -139,7 +141,8 @@ bool WorkerPort::claim(WaitingRequest &request, std::uint64_t now_ns) {
     return true;
   }
   stats_.expired += 1;
-  send_error(record, {"deadline_exceeded", "", "the request's deadline passed before it was run"}, {});
+  send_error(record, {"deadline_exceeded", "", "the request's deadline passed before it was run"},
+             {});
   ring();
   return false;
 }

@@ -13,8 +13,9 @@ namespace headrace {
 
 namespace {
 
-// How long a worker sleeps before it looks again for room in a full reply ring. Front ends do not ring for room: they
-// would have to look at a flag for each record they free, for the sake of what happens when they are overloaded.
+// How long a worker sleeps before it looks again for room in a full reply ring. Front ends do not
+// ring for room: they would have to look at a flag for each record they free, for the sake of what
+// happens when they are overloaded.
 constexpr timespec kNap{0, 200'000};
 
 // The table's counts are u16.
@@ -147,8 +148,7 @@ bool WorkerPort::send_by_reference(const RecordHeader &fields, const OutputRows 
   } catch (const std::system_error &failure) {
     return send_error_locked(fields, {"resource_exhausted", "", failure.what()});
   }
-  std::byte *at =
-      reserve_reply(align_up(kRecordDataOffset + table_bytes(entries_), kCacheLine));
+  std::byte *at = reserve_reply(align_up(kRecordDataOffset + table_bytes(entries_), kCacheLine));
   if (at == nullptr || !send_file(file.get(), fields.ticket))
     return false;
   const std::uint32_t length = finish_record(at, fields, 0, entries_);

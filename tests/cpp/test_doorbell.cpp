@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(disarming_tells_whether_the_bell_was_rung) {
 
 BOOST_AUTO_TEST_CASE(no_wake_up_is_lost_between_two_threads) {
   constexpr std::uint64_t kRounds = 20'000;
-  constexpr int kPatienceMs = 20'000; // of a machine with more to do; a lost wake-up would last for ever
+  constexpr int kPatienceMs =
+      20'000; // of a machine with more to do; a lost wake-up would last for ever
   const Ring ring = Ring::create(4096, 0);
   const UniqueFd fd(create_eventfd());
   const Doorbell bell(fd.get(), ring.header().asleep);

@@ -28,9 +28,8 @@ std::shared_ptr<const SignatureSet> signatures() {
   const auto one = [](const char *name, const char *in, const char *out, DType dtype) {
     return Signature(name, {{in, vector_of(dtype)}}, {{out, vector_of(dtype)}});
   };
-  return std::make_shared<SignatureSet>(
-      std::vector<Signature>{one("serving_default", "x", "y", DType::kFloat32),
-                             one("text", "x", "y", DType::kString)});
+  return std::make_shared<SignatureSet>(std::vector<Signature>{
+      one("serving_default", "x", "y", DType::kFloat32), one("text", "x", "y", DType::kString)});
 }
 
 std::string numbers(const std::vector<float> &values) {
@@ -254,7 +253,8 @@ BOOST_AUTO_TEST_CASE(a_long_message_is_cut_to_what_the_ring_takes) {
 
 namespace {
 
-// Submits `requests` requests of 1 to 3 rows (one in fifty is large), cancels some, and takes what comes.
+// Submits `requests` requests of 1 to 3 rows (one in fifty is large), cancels some, and takes what
+// comes.
 void run_front(Link &link, std::uint64_t requests, unsigned seed) {
   std::minstd_rand random(seed);
   std::map<std::uint64_t, std::vector<float>> sent;

@@ -144,24 +144,24 @@ BOOST_AUTO_TEST_CASE(tables_that_cannot_be_are_refused) {
       [](OwnRecord &r) { r.header().tensors = 3; },
       [](OwnRecord &r) { r.header().tensors = 0xFFFF; },
       [](OwnRecord &r) { r.header().rows = 3; },
-      [](OwnRecord &r) { poke<std::uint32_t>(r, entry_at(r, 0), 1); },                // order
-      [](OwnRecord &r) { poke<std::uint32_t>(r, entry_at(r, 1), kUndeclared); },      // no name
-      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 4, 14); },            // dtype
-      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 5, 65); },            // rank
-      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 1) + 5, 60); },            // beyond
-      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 5, 0); },             // no rows
-      [](OwnRecord &r) { poke<std::uint16_t>(r, entry_at(r, 1) + 6, 0xFFFF); },       // name
-      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 8, 4); },            // alignment
-      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 8, 1 << 20); },      // bounds
+      [](OwnRecord &r) { poke<std::uint32_t>(r, entry_at(r, 0), 1); },           // order
+      [](OwnRecord &r) { poke<std::uint32_t>(r, entry_at(r, 1), kUndeclared); }, // no name
+      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 4, 14); },       // dtype
+      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 5, 65); },       // rank
+      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 1) + 5, 60); },       // beyond
+      [](OwnRecord &r) { poke<std::uint8_t>(r, entry_at(r, 0) + 5, 0); },        // no rows
+      [](OwnRecord &r) { poke<std::uint16_t>(r, entry_at(r, 1) + 6, 0xFFFF); },  // name
+      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 8, 4); },       // alignment
+      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 8, 1 << 20); }, // bounds
       [=](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 8, huge); },
-      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 16, 23); },          // bytes
+      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 16, 23); }, // bytes
       [=](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 16, ~huge); },
-      [=](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 32, huge); },       // overflow
+      [=](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 32, huge); }, // overflow
       [=](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 0) + 32, huge | 3); },
-      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 1) + 16, 16); },          // offsets
-      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 8, 1); },       // first
-      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 16, 3); },      // descend
-      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 24, 9); },      // beyond
+      [](OwnRecord &r) { poke<std::uint64_t>(r, entry_at(r, 1) + 16, 16); },     // offsets
+      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 8, 1); },  // first
+      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 16, 3); }, // descend
+      [](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 24, 9); }, // beyond
       [=](OwnRecord &r) { poke<std::uint64_t>(r, 64 + kStringsOffset + 24, huge); },
   };
   for (std::size_t i = 0; i < defects.size(); ++i) {

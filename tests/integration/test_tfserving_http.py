@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import model_builders
 import pytest
 
+import model_builders
 from headrace.server.front_end import FrontEndOptions
 from headrace.server.inference import InferenceOptions
 from headrace.server.models import ModelSource

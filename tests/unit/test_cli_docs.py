@@ -11,7 +11,6 @@ from headrace.cli.docs import pages
 from headrace.cli.flag_table import HEADRACE_FLAGS, TF_SERVING_FLAGS
 from headrace.cli.flags import Flag
 from headrace.cli.serve_flags import make_parser, parse_arguments
-from headrace.config import Address
 from headrace.dialects.tfserving import metrics as tfserving
 from headrace.serving import metrics as conventional
 

@@ -12,8 +12,8 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from decode_cases import FILES, VECTORS, DecodeCase, check, load_cases
 
+from decode_cases import FILES, VECTORS, DecodeCase, check, load_cases
 from headrace import DecodeError, Signature, SpecError, TensorSpec, _core
 from headrace.codec import check_predict, decode_predict
 from headrace.tensors import compile_signatures

@@ -317,7 +317,7 @@ def test_failure_reaches_each_request(loop):
 def test_error_of_encoding_reaches_the_request(loop):
     request_id = loop.submit(body_of([1.0]), encode=_core.EncodeOptions(non_finite="error"))
     loop.collect().reply({"y": np.array([np.nan], np.float32)})
-    kind, (code, path, message) = loop.take()[request_id]
+    kind, (code, _, message) = loop.take()[request_id]
     assert (kind, code) == (2, "non_finite")
     assert message
 

@@ -1,4 +1,5 @@
-// A batch: requests that run together, their inputs stacked along dimension 0, and the way back for the rows.
+// A batch: requests that run together, their inputs stacked along dimension 0, and the way back for
+// the rows.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@
 
 namespace headrace {
 
-/// Tells the front ends since when the oldest run goes on that has not ended, so that they can tell a hung worker from
-/// an idle one. Thread-safe.
+/// Tells the front ends since when the oldest run goes on that has not ended, so that they can tell
+/// a hung worker from an idle one. Thread-safe.
 class RunClock {
 public:
   explicit RunClock(std::vector<std::shared_ptr<WorkerPort>> ports) noexcept
@@ -37,18 +38,21 @@ private:
   std::vector<std::shared_ptr<WorkerPort>> ports_;
 };
 
-/// An input of a batch, in memory that belongs to it: one buffer, or the memfd that the only request came with.
+/// An input of a batch, in memory that belongs to it: one buffer, or the memfd that the only
+/// request came with.
 struct BatchInput {
   std::size_t index = 0; ///< among the signature's inputs
   TensorView tensor;
   std::shared_ptr<const void> owner; ///< of the tensor's memory, which may be written
 };
 
-/// One or several requests for a signature. Owed to each of them is one answer; what was not answered when the batch
-/// goes is answered with an error. Single-owner, but any thread may be the owner.
+/// One or several requests for a signature. Owed to each of them is one answer; what was not
+/// answered when the batch goes is answered with an error. Single-owner, but any thread may be the
+/// owner.
 ///
-/// The inputs are copies (but for a memfd's, mapped copy-on-write): a model may keep or change what it was given, while
-/// the records stay as they came, to be run again, and go as soon as they are answered.
+/// The inputs are copies (but for a memfd's, mapped copy-on-write): a model may keep or change what
+/// it was given, while the records stay as they came, to be run again, and go as soon as they are
+/// answered.
 class Batch {
 public:
   /// Gathers. Precondition: at least one request; several only if each may_share with the others.
@@ -70,10 +74,11 @@ public:
   /// The inputs' memory goes as soon as nobody else holds it.
   void drop_inputs() noexcept { inputs_.clear(); }
 
-  /// The first output whose extent 0 is not `rows()`, where the batch has to be split by rows; null: all are right.
+  /// The first output whose extent 0 is not `rows()`, where the batch has to be split by rows;
+  /// null: all are right.
   const NamedTensor *find_unsplittable(std::span<const NamedTensor> outputs) const noexcept;
-  /// Gives each request its rows, or, if it is the only one, all. Precondition: find_unsplittable() is null, every
-  /// dtype is supported. Blocks while a reply ring is full and its front end lives.
+  /// Gives each request its rows, or, if it is the only one, all. Precondition: find_unsplittable()
+  /// is null, every dtype is supported. Blocks while a reply ring is full and its front end lives.
   void reply(std::span<const NamedTensor> outputs);
   /// An error record to each. May block likewise.
   void fail(std::string_view code, std::string_view message);

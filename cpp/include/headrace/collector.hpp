@@ -1,4 +1,5 @@
-// What a worker does between two runs: wait for requests on all of its ports, and form the next batch.
+// What a worker does between two runs: wait for requests on all of its ports, and form the next
+// batch.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,11 @@ struct Collection {
 
 /// Thread-safe: of several threads that collect, one waits for requests and the others wait for it.
 ///
-/// Order: the ports have their turn one after another, and within a port the oldest request comes first. It is joined
-/// by those that may share its batch, of its own port and then of the others, each port's in order, while they fit. What
-/// does not fit, or goes with another batch, keeps its place; as each batch begins with the oldest request of the port
-/// whose turn it is, none waits for ever.
+/// Order: the ports have their turn one after another, and within a port the oldest request comes
+/// first. It is joined by those that may share its batch, of its own port and then of the others,
+/// each port's in order, while they fit. What does not fit, or goes with another batch, keeps its
+/// place; as each batch begins with the oldest request of the port whose turn it is, none waits for
+/// ever.
 class Collector {
 public:
   explicit Collector(std::vector<std::shared_ptr<WorkerPort>> ports);
@@ -34,9 +36,9 @@ public:
   Collector &operator=(const Collector &) = delete;
   ~Collector() = default;
 
-  /// Takes what waits, up to `max_rows` rows; a single request may have more. Waits `timeout_ms` for the first (-1: as
-  /// long as it takes; 0: not at all). kInterrupted: a signal came. kClosed: every front end has gone.
-  /// Throws BrokenPeer, after which the port in question is closed.
+  /// Takes what waits, up to `max_rows` rows; a single request may have more. Waits `timeout_ms`
+  /// for the first (-1: as long as it takes; 0: not at all). kInterrupted: a signal came. kClosed:
+  /// every front end has gone. Throws BrokenPeer, after which the port in question is closed.
   Collection collect(std::uint64_t max_rows, int timeout_ms);
 
   std::span<const std::shared_ptr<WorkerPort>> ports() const noexcept { return ports_; }

@@ -1,4 +1,5 @@
-// Expected failures are values: an `Error` says what kind, where in the body, at which JSON path, and why.
+// Expected failures are values: an `Error` says what kind, where in the body, at which JSON path,
+// and why.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@ namespace headrace {
 
 /// What went wrong. The Python face shows the name in snake case without the `k` (see `name_of`).
 enum class ErrorCode : std::uint16_t {
-  kSyntax,           ///< not JSON
-  kInvalidUtf8,      ///< a string holds bytes that are not UTF-8
-  kTooDeep,          ///< nesting beyond the limit
-  kStructure,        ///< JSON, but not the shape of a request: keys missing, both formats, wrong kind of value
+  kSyntax,      ///< not JSON
+  kInvalidUtf8, ///< a string holds bytes that are not UTF-8
+  kTooDeep,     ///< nesting beyond the limit
+  kStructure,   ///< JSON, but not the shape of a request: keys missing, both formats, wrong kind of
+                ///< value
   kUnknownSignature, ///< `signature_name` is not among the model's signatures
   kUnknownInput,     ///< an input is named that the signature does not have
   kMissingInput,     ///< an input of the signature is missing
@@ -40,15 +42,18 @@ inline constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
 struct Error {
   ErrorCode code;
   std::uint64_t offset = kNoOffset; ///< byte in the body; kNoOffset where none applies
-  std::string path;                 ///< JSON path such as `instances[3].image[0]`; empty: the whole body
-  std::string message;              ///< what was expected and found, TF Serving's literal text first where it has one
+  std::string path; ///< JSON path such as `instances[3].image[0]`; empty: the whole body
+  std::string
+      message; ///< what was expected and found, TF Serving's literal text first where it has one
 };
 
 /// A value or an `Error`. Look before you take: `value()` on an error is misuse.
 template <class T> class [[nodiscard]] Result {
 public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const noexcept { return state_.index() == 0; }
   T &value() & { return std::get<0>(state_); }

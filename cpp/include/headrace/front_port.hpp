@@ -1,8 +1,10 @@
-// The front end's side of a channel: it decodes requests into the request ring and takes replies from the other.
+// The front end's side of a channel: it decodes requests into the request ring and takes replies
+// from the other.
 //
-// The request ring is also the memory of what is in flight. A record is freed, in order, once its reply has been taken
-// (or, if it was cancelled, once the worker has passed it), so the ring's capacity bounds what is in flight, and after
-// the worker's death `push_again` copies the record to the successor's ring as it stands.
+// The request ring is also the memory of what is in flight. A record is freed, in order, once its
+// reply has been taken (or, if it was cancelled, once the worker has passed it), so the ring's
+// capacity bounds what is in flight, and after the worker's death `push_again` copies the record to
+// the successor's ring as it stands.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,8 @@
 
 namespace headrace {
 
-/// A decoded request in memory of its own, ready to be submitted by reference. Movable, not copyable.
+/// A decoded request in memory of its own, ready to be submitted by reference. Movable, not
+/// copyable.
 struct Draft {
   UniqueFd file; ///< sealed
   std::vector<TableEntry> entries;
@@ -54,18 +57,18 @@ struct Unanswered {
 /// Counts since the port was made.
 struct FrontStats {
   std::uint64_t submitted = 0;
-  std::uint64_t by_reference = 0;    ///< of these, those with a memfd of their own
-  std::uint64_t full = 0;            ///< refused since the ring or the socket was full
-  std::uint64_t replies = 0;         ///< taken, errors included
-  std::uint64_t errors = 0;          ///< of these, error records
+  std::uint64_t by_reference = 0; ///< of these, those with a memfd of their own
+  std::uint64_t full = 0;         ///< refused since the ring or the socket was full
+  std::uint64_t replies = 0;      ///< taken, errors included
+  std::uint64_t errors = 0;       ///< of these, error records
   std::uint64_t cancelled = 0;
   std::uint64_t unknown_replies = 0; ///< taken for no request in flight, and dropped
   std::uint64_t wait_ns = 0;         ///< sum over replies: submitted until its run began
   std::uint64_t run_ns = 0;          ///< sum over replies: time its run took
 };
 
-/// Frees the reply ring in order, whatever the order in which its records are given back. Thread-safe: large replies
-/// are encoded on other threads, and go when those are done.
+/// Frees the reply ring in order, whatever the order in which its records are given back.
+/// Thread-safe: large replies are encoded on other threads, and go when those are done.
 class ReplyLedger {
 public:
   explicit ReplyLedger(std::shared_ptr<Channel> channel) noexcept
@@ -95,8 +98,8 @@ private:
   std::uint64_t taken_ = 0;
 };
 
-/// A reply that is kept after the port has moved on: its record, or its memfd, and how its request wants it encoded.
-/// May be used and destroyed on any thread, one at a time.
+/// A reply that is kept after the port has moved on: its record, or its memfd, and how its request
+/// wants it encoded. May be used and destroyed on any thread, one at a time.
 class HeldReply {
 public:
   HeldReply(const HeldReply &) = delete;
@@ -151,38 +154,41 @@ public:
   FrontPort &operator=(const FrontPort &) = delete;
   ~FrontPort() = default;
 
-  /// Decodes a body into the ring, or into a memfd where it may not fit, publishes it and wakes the worker.
-  /// `deadline_ns`: monotonic_ns(), 0: none. Throws std::logic_error on a closed port, std::system_error.
+  /// Decodes a body into the ring, or into a memfd where it may not fit, publishes it and wakes the
+  /// worker. `deadline_ns`: monotonic_ns(), 0: none. Throws std::logic_error on a closed port,
+  /// std::system_error.
   Result<Admission> submit(std::uint64_t request_id, std::span<const std::byte> body,
                            const DecodeOptions &decode, std::shared_ptr<const EncodeOptions> encode,
                            std::uint64_t deadline_ns, const RequestNotes &notes = {});
-  /// The first half of a submit by reference; needs nothing of the ring. Thread-safe. Throws std::system_error.
+  /// The first half of a submit by reference; needs nothing of the ring. Thread-safe. Throws
+  /// std::system_error.
   Result<Draft> prepare(std::span<const std::byte> body, const DecodeOptions &decode) const;
   /// The second half. `draft` is spent if it was accepted, else as it was.
   Admission submit_draft(std::uint64_t request_id, Draft &draft,
                          std::shared_ptr<const EncodeOptions> encode, std::uint64_t deadline_ns,
                          const RequestNotes &notes = {});
 
-  /// Taking replies, by the wake-up protocol of an event loop: begin_taking; next_reply until it yields nothing and
-  /// `sleep` says true, or until the caller has had enough; finish_taking.
+  /// Taking replies, by the wake-up protocol of an event loop: begin_taking; next_reply until it
+  /// yields nothing and `sleep` says true, or until the caller has had enough; finish_taking.
   void begin_taking();
   /// Throws BrokenPeer where the worker's ring makes no sense.
   std::optional<TakenReply> next_reply();
   /// True: the worker rings from now on. False: something came in between, go on taking.
   bool sleep();
-  /// `exhausted`: `sleep` said true; otherwise the doorbell stays readable so that the loop comes back.
+  /// `exhausted`: `sleep` said true; otherwise the doorbell stays readable so that the loop comes
+  /// back.
   void finish_taking(bool exhausted);
   /// Keeps the reply that `next_reply` gave last.
   std::unique_ptr<HeldReply> hold(const TakenReply &taken);
 
-  /// True: it had not begun and will not run, and no reply comes. False: unknown, or begun, or expired.
-  /// Looks through what is in flight.
+  /// True: it had not begun and will not run, and no reply comes. False: unknown, or begun, or
+  /// expired. Looks through what is in flight.
   bool cancel(std::uint64_t request_id);
 
   /// After the worker's death and the last take: what it left.
   std::vector<Unanswered> unanswered() const;
-  /// Copies a request of a dead port into this one, where it counts as in flight; in the dead port no longer.
-  /// False: full. Throws std::out_of_range where the dead port has no such request.
+  /// Copies a request of a dead port into this one, where it counts as in flight; in the dead port
+  /// no longer. False: full. Throws std::out_of_range where the dead port has no such request.
   bool push_again(FrontPort &dead, std::uint64_t request_id, bool alone);
 
   /// Goes on counting where a dead port of the same model stopped. Call it before anything is
@@ -255,16 +261,16 @@ private:
 
   RingWriter writer_;
   RecordSink sink_;
-  std::deque<InFlight> requests_; // in the order of the ring
+  std::deque<InFlight> requests_;  // in the order of the ring
   std::uint64_t first_ticket_ = 0; // of requests_.front()
   std::size_t open_requests_ = 0;
   std::uint64_t open_rows_ = 0;
   std::uint64_t payload_bytes_ = 0;
 
   std::shared_ptr<ReplyLedger> ledger_;
-  Mapping taken_payload_;              // of the reply that next_reply gave last
-  std::uint64_t taken_begin_ = 0;      // likewise
-  std::vector<NamedTensor> outputs_;   // likewise
+  Mapping taken_payload_;            // of the reply that next_reply gave last
+  std::uint64_t taken_begin_ = 0;    // likewise
+  std::vector<NamedTensor> outputs_; // likewise
   FrontStats stats_;
   std::shared_ptr<PortMetrics> metrics_;
 };

@@ -97,24 +97,28 @@ private:
 /// Bytes of a page of memory.
 std::size_t page_size() noexcept;
 
-/// An anonymous file of `size` zero bytes that can be sealed, closed on exec. Its pages take no memory until they are
-/// written. Throws std::system_error.
+/// An anonymous file of `size` zero bytes that can be sealed, closed on exec. Its pages take no
+/// memory until they are written. Throws std::system_error.
 UniqueFd create_memory_file(const char *name, std::uint64_t size);
 
-/// The file can never change its size again, and with `contents` neither its bytes: whoever maps it needs not fear
-/// SIGBUS, nor that what was checked changes. No writable mapping may exist for `contents`. Throws std::system_error.
+/// The file can never change its size again, and with `contents` neither its bytes: whoever maps it
+/// needs not fear SIGBUS, nor that what was checked changes. No writable mapping may exist for
+/// `contents`. Throws std::system_error.
 void seal(int fd, bool contents);
 
-/// The size of a file that carries at least the seals of `seal(fd, contents)`; throws BrokenPeer otherwise.
+/// The size of a file that carries at least the seals of `seal(fd, contents)`; throws BrokenPeer
+/// otherwise.
 std::uint64_t sealed_size(int fd, bool contents);
 
 /// All of the file, shared and writable. Throws std::system_error.
 Mapping map_shared(int fd, std::uint64_t size);
 
-/// All of the file, writable without any effect on the file (copy on write). Throws std::system_error.
+/// All of the file, writable without any effect on the file (copy on write). Throws
+/// std::system_error.
 Mapping map_private(int fd, std::uint64_t size);
 
-/// One page of header, then the `capacity` bytes behind it twice in a row. Throws std::system_error.
+/// One page of header, then the `capacity` bytes behind it twice in a row. Throws
+/// std::system_error.
 Mapping map_twice(int fd, std::uint64_t capacity);
 
 } // namespace headrace

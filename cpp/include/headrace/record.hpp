@@ -1,5 +1,5 @@
-// The records in the rings: how requests, replies and errors lie in shared memory, and what is checked before any of
-// it is trusted.
+// The records in the rings: how requests, replies and errors lie in shared memory, and what is
+// checked before any of it is trusted.
 //
 //       0                   4                   8                   12                  16
 //     ┌───────────────────┬───────────────────┬───────────────────┬─────────┬─────────┐
@@ -16,21 +16,27 @@
 // table│ tensor table, then padding to a multiple of 64                                │
 //     └───────────────────────────────────────────────────────────────────────────────┘
 //
-// The table stands last so that a decoder writes tensors in place before it knows their shapes. One entry, on 8:
+// The table stands last so that a decoder writes tensors in place before it knows their shapes. One
+// entry, on 8:
 //
-//   0 │ index u32 │ dtype u8 │ rank u8 │ name bytes u16 │ offset u64 │ bytes u64 │ dims u64 x rank │ name, padded to 8 │
+//   0 │ index u32 │ dtype u8 │ rank u8 │ name bytes u16 │ offset u64 │ bytes u64 │ dims u64 x rank
+//   │ name, padded to 8 │
 //
-// `index` is the tensor's place among the signature's inputs or outputs sorted by name; an output that the signature
-// does not declare has kUndeclared there and its name behind the dims. `offset` counts from the record's data, or from
-// the start of the memfd that a kFlagByReference record comes with (channel.hpp).
+// `index` is the tensor's place among the signature's inputs or outputs sorted by name; an output
+// that the signature does not declare has kUndeclared there and its name behind the dims. `offset`
+// counts from the record's data, or from the start of the memfd that a kFlagByReference record
+// comes with (channel.hpp).
 //
-// An error record has, in place of data and table, three u32 lengths and then the text of code, path and message.
+// An error record has, in place of data and table, three u32 lengths and then the text of code,
+// path and message.
 //
-// The state word of a request; of the other kinds it is 0. Whoever moves it does so by compare-exchange from kWaiting:
+// The state word of a request; of the other kinds it is 0. Whoever moves it does so by
+// compare-exchange from kWaiting:
 //
-//     kWaiting ──► kRunning     worker: it is handed to the model; its record stays until its reply was taken
-//         ├──────► kCancelled   front end: nobody waits for it any more; freed once the worker has passed it
-//         └──────► kExpired     worker: its deadline is over; answered without a run
+//     kWaiting ──► kRunning     worker: it is handed to the model; its record stays until its reply
+//     was taken
+//         ├──────► kCancelled   front end: nobody waits for it any more; freed once the worker has
+//         passed it └──────► kExpired     worker: its deadline is over; answered without a run
 #pragma once
 
 #include <atomic>
@@ -47,17 +53,19 @@
 
 namespace headrace {
 
-/// Values are the layout: never renumber. 3 and 5 are kept for pieces of a reply and for bytes that are no tensors.
+/// Values are the layout: never renumber. 3 and 5 are kept for pieces of a reply and for bytes that
+/// are no tensors.
 enum class RecordKind : std::uint8_t { kRequest = 1, kReply = 2, kError = 4 };
 
 enum class RecordState : std::uint32_t { kWaiting = 0, kRunning = 1, kCancelled = 2, kExpired = 3 };
 
 inline constexpr std::uint8_t kFlagByReference = 1; ///< the data is in a memfd of its own
-inline constexpr std::uint8_t kFlagAlone = 2;       ///< never shares a batch: it may have killed a worker
+inline constexpr std::uint8_t kFlagAlone = 2; ///< never shares a batch: it may have killed a worker
 
 inline constexpr std::uint32_t kUndeclared = 0xFFFFFFFF;
 inline constexpr std::uint64_t kRecordDataOffset = 64;
-/// Inline records are at most this part of a ring, so that a few large ones cannot shut out the small.
+/// Inline records are at most this part of a ring, so that a few large ones cannot shut out the
+/// small.
 inline constexpr std::uint64_t kInlineFraction = 4;
 
 struct RecordHeader {
@@ -73,8 +81,9 @@ struct RecordHeader {
   std::uint64_t request_id = 0; ///< the caller's
   std::uint64_t ticket = 0;     ///< counts the requests of one ring; a reply carries its request's
   std::uint64_t rows = 0;       ///< extent 0 shared by all tensors; 0: they share none
-  std::uint64_t time_a_ns = 0;  ///< request: deadline (CLOCK_MONOTONIC, 0: none); else: time the run took
-  std::uint64_t time_b_ns = 0;  ///< request: when it was submitted; else: time it waited for its run
+  std::uint64_t time_a_ns =
+      0; ///< request: deadline (CLOCK_MONOTONIC, 0: none); else: time the run took
+  std::uint64_t time_b_ns = 0; ///< request: when it was submitted; else: time it waited for its run
 };
 
 static_assert(sizeof(RecordHeader) == kRecordDataOffset && offsetof(RecordHeader, state) == 8 &&
@@ -131,8 +140,9 @@ std::uint64_t max_table_bytes(std::size_t inputs) noexcept;
 /// `at`: on a multiple of 8, with table_bytes() of room.
 void write_table(std::byte *at, std::span<const TableEntry> entries) noexcept;
 
-/// Fills in a record whose data, `data_bytes` of it, already stands at its place, and its table. `fields` gives the
-/// rest of the header. Returns the record's length. Precondition: it fits u32 and the room at `at`.
+/// Fills in a record whose data, `data_bytes` of it, already stands at its place, and its table.
+/// `fields` gives the rest of the header. Returns the record's length. Precondition: it fits u32
+/// and the room at `at`.
 std::uint32_t finish_record(std::byte *at, const RecordHeader &fields, std::uint64_t data_bytes,
                             std::span<const TableEntry> entries) noexcept;
 
@@ -142,14 +152,14 @@ std::uint64_t error_record_bytes(const ErrorText &text) noexcept;
 std::uint32_t write_error_record(std::byte *at, const RecordHeader &fields,
                                  const ErrorText &text) noexcept;
 
-/// The record at the start of `published`, or null where its header cannot be trusted: nothing after it can be found
-/// either, so the peer is broken.
+/// The record at the start of `published`, or null where its header cannot be trusted: nothing
+/// after it can be found either, so the peer is broken.
 RecordHeader *find_record(std::span<std::byte> published) noexcept;
 
-/// Checks the table of a record and the tensors in `data` (the record's own data, or the memfd's bytes): every extent,
-/// offset and string offset is in bounds, sizes agree with shapes, a request's indices ascend, `rows` is what it says.
-/// Whether the indices exist is for those to check who know the signature.
-/// Null: all right; else what is wrong.
+/// Checks the table of a record and the tensors in `data` (the record's own data, or the memfd's
+/// bytes): every extent, offset and string offset is in bounds, sizes agree with shapes, a
+/// request's indices ascend, `rows` is what it says. Whether the indices exist is for those to
+/// check who know the signature. Null: all right; else what is wrong.
 const char *check_tensors(const RecordHeader &record, std::span<const std::byte> data) noexcept;
 
 /// The data of a record that carries its own.

@@ -1,4 +1,5 @@
-// Where the decoder writes requests on their way to a worker: in a ring record, or in a memfd that follows by reference.
+// Where the decoder writes requests on their way to a worker: in a ring record, or in a memfd that
+// follows by reference.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,10 @@ namespace headrace {
 
 /// Writes tensors one after another into a given region, each on kTensorAlignment.
 ///
-/// One tensor at a time grows in place: the only one of a columnar body or of a single input. Inputs of row objects
-/// grow in turn; the first of them grows in place, the others in scratch memory, from which they are copied when the
-/// one in place is finished. Reusable: scratch and table keep their memory. Single-owner.
+/// One tensor at a time grows in place: the only one of a columnar body or of a single input.
+/// Inputs of row objects grow in turn; the first of them grows in place, the others in scratch
+/// memory, from which they are copied when the one in place is finished. Reusable: scratch and
+/// table keep their memory. Single-owner.
 class RecordSink final : public TensorSink {
 public:
   /// Starts anew on a region, which starts on kTensorAlignment.
@@ -46,19 +48,19 @@ private:
   void append(Growing &tensor);
 
   std::span<std::byte> region_;
-  std::uint64_t end_ = 0;    // of the finished tensors
-  bool occupied_ = false;    // a tensor grows behind end_
+  std::uint64_t end_ = 0; // of the finished tensors
+  bool occupied_ = false; // a tensor grows behind end_
   bool overflowed_ = false;
   std::vector<Growing> tensors_; // by index
   std::vector<TableEntry> entries_;
 };
 
-/// Writes tensors into a sparse memfd of its own: tensors that grow at the same time get address space far enough
-/// apart, and pages take memory only where something is written. Single-owner.
+/// Writes tensors into a sparse memfd of its own: tensors that grow at the same time get address
+/// space far enough apart, and pages take memory only where something is written. Single-owner.
 class MemoryFileSink final : public TensorSink {
 public:
-  /// `bound`: what the decoder will ask for in all (decoded_bytes_bound); `max_bytes`: what is granted in all.
-  /// Throws std::system_error.
+  /// `bound`: what the decoder will ask for in all (decoded_bytes_bound); `max_bytes`: what is
+  /// granted in all. Throws std::system_error.
   MemoryFileSink(std::size_t inputs, std::uint64_t bound, std::uint64_t max_bytes);
 
   std::span<std::byte> grow(std::size_t index, std::size_t used, std::size_t need) override;
@@ -69,7 +71,8 @@ public:
   std::uint64_t data_bytes() const noexcept { return data_bytes_; }
   /// Whether `data_bytes()` keeps to the limit.
   bool complete() const noexcept { return data_bytes_ <= max_bytes_; }
-  /// The file, cut to size and sealed with its contents; the sink is spent. Throws std::system_error.
+  /// The file, cut to size and sealed with its contents; the sink is spent. Throws
+  /// std::system_error.
   UniqueFd take_file();
 
 private:
@@ -80,7 +83,7 @@ private:
 
   std::uint64_t place_next() const noexcept;
 
-  std::uint64_t stride_;    // address space of one tensor
+  std::uint64_t stride_; // address space of one tensor
   std::uint64_t max_bytes_;
   std::uint64_t data_bytes_ = 0; // of the finished tensors
   std::uint64_t end_ = 0;        // likewise, holes included

@@ -33,7 +33,8 @@ enum class DType : std::uint8_t {
   kFloat32 = 11,
   kFloat64 = 12,
   kString = 13,
-  kUnsupported = 14, ///< named by a signature (`qint8`, `complex64`, `resource`, ...) but without a JSON form
+  kUnsupported =
+      14, ///< named by a signature (`qint8`, `complex64`, `resource`, ...) but without a JSON form
 };
 
 /// Bytes of one element; 0 for kString and kUnsupported.
@@ -65,12 +66,14 @@ constexpr std::size_t item_size(DType dtype) noexcept {
 
 /// NumPy's name ("float32"; "string" for kString, "bfloat16" for kBfloat16).
 std::string_view numpy_name(DType dtype) noexcept;
-/// TensorFlow's name as in TF Serving's messages ("float", "double", "half", "int32", "string", ...).
+/// TensorFlow's name as in TF Serving's messages ("float", "double", "half", "int32", "string",
+/// ...).
 std::string_view tensorflow_name(DType dtype) noexcept;
 /// Accepts NumPy's names, TensorFlow's names and "DT_..." names, in any of their usual spellings.
 std::optional<DType> dtype_from_name(std::string_view name) noexcept;
 
-/// Extents of a tensor, outermost first, at most kMaxRank of them. Trivially copyable so that it can live in a record.
+/// Extents of a tensor, outermost first, at most kMaxRank of them. Trivially copyable so that it
+/// can live in a record.
 class Shape {
 public:
   Shape() = default;
@@ -108,10 +111,10 @@ private:
 
 /// A tensor in memory that the view does not own. Row-major, native byte order.
 ///
-/// Numbers: `elements() * item_size` bytes. Strings of n elements: their bytes one after another, padding to a multiple
-/// of 8, then n + 1 u64 offsets into those bytes, the first 0 and the last their total. The table stands last so that
-/// a decoder can write the bytes in place before it knows n. `bytes` counts all of it; the table starts at
-/// `bytes - 8 * (n + 1)`.
+/// Numbers: `elements() * item_size` bytes. Strings of n elements: their bytes one after another,
+/// padding to a multiple of 8, then n + 1 u64 offsets into those bytes, the first 0 and the last
+/// their total. The table stands last so that a decoder can write the bytes in place before it
+/// knows n. `bytes` counts all of it; the table starts at `bytes - 8 * (n + 1)`.
 struct TensorView {
   DType dtype = DType::kFloat32;
   Shape shape;
@@ -138,22 +141,24 @@ struct NamedTensor {
 /// What a signature declares of one input or output.
 struct TensorSpec {
   DType dtype = DType::kFloat32;
-  std::string dtype_name;                               ///< as declared, for messages about kUnsupported
-  bool known_rank = false;                              ///< false: `dims` means nothing
-  std::vector<std::optional<std::uint64_t>> dims;       ///< nullopt: free
+  std::string dtype_name;                         ///< as declared, for messages about kUnsupported
+  bool known_rank = false;                        ///< false: `dims` means nothing
+  std::vector<std::optional<std::uint64_t>> dims; ///< nullopt: free
 };
 
-/// Where a decoder puts tensors. Implementations: the heap (results for Python), a ring record, a memfd.
-/// Single-owner; not thread-safe.
+/// Where a decoder puts tensors. Implementations: the heap (results for Python), a ring record, a
+/// memfd. Single-owner; not thread-safe.
 class TensorSink {
 public:
   virtual ~TensorSink() = default;
-  /// Makes room for `need` bytes for tensor `index` (its place among the signature's inputs, sorted by name) and keeps
-  /// the first `used` bytes already written. The memory starts on kTensorAlignment, has at least `need` writable bytes
-  /// (the span may be longer) and stays valid until the next `grow` of the same index or `finish`.
-  /// An empty span: beyond what the sink takes; the decoder reports kTooLarge.
+  /// Makes room for `need` bytes for tensor `index` (its place among the signature's inputs, sorted
+  /// by name) and keeps the first `used` bytes already written. The memory starts on
+  /// kTensorAlignment, has at least `need` writable bytes (the span may be longer) and stays valid
+  /// until the next `grow` of the same index or `finish`. An empty span: beyond what the sink
+  /// takes; the decoder reports kTooLarge.
   virtual std::span<std::byte> grow(std::size_t index, std::size_t used, std::size_t need) = 0;
-  /// Tensor `index` is complete: `bytes` bytes at the place of its last `grow` (none, if it was never grown).
+  /// Tensor `index` is complete: `bytes` bytes at the place of its last `grow` (none, if it was
+  /// never grown).
   virtual void finish(std::size_t index, DType dtype, const Shape &shape, std::uint64_t bytes) = 0;
 };
 

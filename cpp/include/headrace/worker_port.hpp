@@ -1,8 +1,9 @@
 // The worker's side of a channel: it reads requests in order, hands them out, and sends replies.
 //
-// A record that was read waits here, still in the ring, until a batch takes it, its deadline passes, or the front end
-// cancels it. Only then does the port say that it has passed the record: a cancelled record may be overwritten from
-// that moment on, a running one once its reply has been taken. So nothing here looks at a record after that.
+// A record that was read waits here, still in the ring, until a batch takes it, its deadline
+// passes, or the front end cancels it. Only then does the port say that it has passed the record: a
+// cancelled record may be overwritten from that moment on, a running one once its reply has been
+// taken. So nothing here looks at a record after that.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ struct OutputRows {
   std::optional<std::uint64_t> rows;
 };
 
-/// Of the run that a reply is of. Its size is told with the first reply only, so that runs can be counted.
+/// Of the run that a reply is of. Its size is told with the first reply only, so that runs can be
+/// counted.
 struct RunNotes {
   std::uint64_t began_ns = 0; ///< by monotonic_ns(); 0: it never ran
   std::uint64_t ended_ns = 0;
@@ -68,7 +70,8 @@ struct WorkerStats {
 /// Reading is the Collector's, under its lock; sending is thread-safe.
 class WorkerPort {
 public:
-  /// `fds`: Channel::worker_fds, duplicated. Throws std::invalid_argument, BrokenPeer, std::system_error.
+  /// `fds`: Channel::worker_fds, duplicated. Throws std::invalid_argument, BrokenPeer,
+  /// std::system_error.
   WorkerPort(std::span<const int> fds, std::shared_ptr<const SignatureSet> signatures,
              std::uint64_t max_reply_bytes);
   WorkerPort(const WorkerPort &) = delete;
@@ -82,7 +85,8 @@ public:
   /// Whether there is anything to read, waiting requests apart.
   bool has_published() const noexcept { return reader_.has_more(); }
   std::deque<WaitingRequest> &waiting() noexcept { return waiting_; }
-  /// Takes a request over to be run. False: it was cancelled, or had expired and is answered now; decided either way.
+  /// Takes a request over to be run. False: it was cancelled, or had expired and is answered now;
+  /// decided either way.
   bool claim(WaitingRequest &request, std::uint64_t now_ns);
   /// Tells the front end how far this side has got.
   void pass_decided() noexcept;
@@ -134,8 +138,8 @@ private:
   std::vector<TableEntry> entries_; // of the reply being written
 };
 
-/// Whether requests for this signature can be stacked: every input and output is declared, of a known rank of at least
-/// 1, with a free first extent.
+/// Whether requests for this signature can be stacked: every input and output is declared, of a
+/// known rank of at least 1, with a free first extent.
 bool is_batchable(const Signature &signature) noexcept;
 
 /// Whether two requests, checked and of equal keys, can really share a batch.
