@@ -193,3 +193,14 @@ def test_endpoint_is_busy_while_a_call_waits_or_is_about_to(endpoint, port):
     port.replies = [(request_id, 0, b"")]
     endpoint.deliver()
     assert not endpoint.is_busy
+
+
+def test_while_no_worker_can_be_started_requests_are_refused_at_once(endpoint, port):
+    call, request_id = submit(endpoint)
+    endpoint.suspend("the file is gone")
+    assert isinstance(call.error, ModelNotReady)
+    assert port.cancelled == [request_id]
+    with pytest.raises(ModelNotReady, match="the file is gone"):
+        submit(endpoint)
+    endpoint.resume()
+    submit(endpoint)

@@ -132,7 +132,7 @@ class FrontEnd:
         self._metrics = RequestMetrics()
         api = TensorFlowServingApi(self._registry, inference, options.tfserving, self._metrics)
         pages = metrics_pages(self._snapshot, options.tfserving_metrics_path)
-        application = Application(api, self._registry.unready, pages)
+        application = Application(api, self.unready, pages)
         self._listener = HttpListener(
             application, options.http, admit=self._guard.check if self._guard else None
         )
@@ -199,7 +199,13 @@ class FrontEnd:
 
     def unready(self) -> list[str]:
         """A sentence for each model that cannot answer."""
-        return self._registry.unready()
+        latest = ((model.name, model.latest()) for model in self._registry)
+        troubled = [
+            f"{name}: {version.endpoint.trouble}"
+            for name, version in latest
+            if version is not None and version.endpoint is not None and version.endpoint.trouble
+        ]
+        return self._registry.unready() + troubled
 
     def _snapshot(self) -> Snapshot:
         options = self._options

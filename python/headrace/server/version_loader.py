@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.serving.endpoint import Endpoint
-from headrace.workers.supervisor import Replaced, Supervisor, Worker, WorkerEvent, WorkerSpec
+from headrace.workers.supervisor import (
+    Gone,
+    Ready,
+    Replaced,
+    Supervisor,
+    Worker,
+    WorkerEvent,
+    WorkerSpec,
+)
 
 __all__ = ["Loaded", "VersionLoader"]
 
@@ -65,10 +73,17 @@ class VersionLoader:
         endpoint: Endpoint | None = None
 
         def on_change(event: WorkerEvent) -> None:
-            if isinstance(event, Replaced) and endpoint is not None:
-                loop.remove_reader(event.old_port.doorbell)
-                endpoint.replace(event.new_port)
-                loop.add_reader(endpoint.doorbell, endpoint.deliver)
+            if endpoint is None:
+                return
+            match event:
+                case Replaced(old_port, new_port):
+                    loop.remove_reader(old_port.doorbell)
+                    endpoint.replace(new_port)
+                    loop.add_reader(endpoint.doorbell, endpoint.deliver)
+                case Gone(reason=reason):
+                    endpoint.suspend(f"the model's process cannot be started again: {reason}")
+                case Ready():
+                    endpoint.resume()
 
         worker = await self._supervisor.load(self._worker_spec(model, version, path), on_change)
         endpoint = self._make_endpoint(worker)

@@ -72,7 +72,8 @@ class Endpoint:
         self._max_rows = max_in_flight_rows
         self._max_bytes = max_in_flight_bytes
         self._preparing = 0
-        self._closed = False
+        self.trouble = ""
+        """Why nothing is answered at present; empty while all is well."""
 
     @property
     def is_busy(self) -> bool:
@@ -214,15 +215,24 @@ class Endpoint:
             self.poisonous += 1
             self._fail(request_id, RunFailed("the model's process died twice while running this"))
 
+    def suspend(self, reason: str) -> None:
+        """No worker can be started now: fail what waits, and what comes, until `resume`."""
+        self.trouble = reason
+        for request_id in list(self._pending):
+            self._port.cancel(request_id)
+            self._fail(request_id, ModelNotReady(reason))
+
+    def resume(self) -> None:
+        """A worker answers again."""
+        self.trouble = ""
+
     def close(self, reason: str) -> None:
         """Fail what is still waiting; accept nothing more."""
-        self._closed = True
-        while self._pending:
-            self._fail(next(iter(self._pending)), ModelNotReady(reason))
+        self.suspend(reason)
 
     def _admit(self) -> None:
-        if self._closed:
-            raise ModelNotReady("the model is being unloaded")
+        if self.trouble:
+            raise ModelNotReady(self.trouble)
         port = self._port
         if port.in_flight_rows >= self._max_rows or port.in_flight_bytes >= self._max_bytes:
             raise OverloadError(
