@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from decode_cases import FILES, VECTORS, DecodeCase, check, load_cases
-from headrace import DecodeError, Signature, SpecError, TensorSpec, _core
+from headrace import DecodeError, Signature, TensorSpec, _core
 from headrace.codec import check_predict, decode_predict
+from headrace.errors import SpecError
 from headrace.tensors import compile_signatures
 
 CASES = load_cases()
