@@ -53,6 +53,18 @@ BOOST_AUTO_TEST_CASE(files_go_with_their_tickets) {
   BOOST_CHECK_THROW((void)worker.files.receive(4), BrokenPeer);
 }
 
+BOOST_AUTO_TEST_CASE(files_outlive_a_peer_that_left_others_unread) {
+  Channel channel(4096, 4096, 0);
+  {
+    const WorkerEnd worker(channel.worker_fds());
+    channel.close_worker_fds();
+    BOOST_REQUIRE(channel.files().send(file_with(1).get(), 1));
+    BOOST_REQUIRE(worker.files.send(file_with(2).get(), 1));
+  }
+  BOOST_TEST(sealed_size(channel.files().receive(1).get(), true) == 2U);
+  BOOST_CHECK_THROW((void)channel.files().receive(2), BrokenPeer);
+}
+
 BOOST_AUTO_TEST_CASE(a_full_socket_is_a_result) {
   Channel channel(4096, 4096, 0);
   const WorkerEnd worker(channel.worker_fds());
