@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <poll.h>
 #include <random>
 #include <string>
@@ -142,6 +143,32 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_go_back_to_their_requests) {
   BOOST_TEST(link.results[1] == (std::vector<float>{2, 4}));
   BOOST_TEST(link.results[2] == (std::vector<float>{6}));
   BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_measured_once_and_each_of_its_requests_too) {
+  Link link;
+  Collector collector({link.worker()});
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    link.submit(id, numbers({1, 2}));
+  const auto collection = collector.collect(100, 0);
+  answer(*collection.batch);
+  BOOST_TEST(link.take() == 3U);
+  const PortMetrics &metrics = link.front.metrics();
+  const RequestMetrics *measured = nullptr;
+  for (std::size_t i = 0; i < metrics.signatures(); ++i)
+    measured = measured == nullptr ? metrics.find(i, 0) : measured;
+  BOOST_REQUIRE(measured != nullptr);
+  const auto count = [](const Histogram &histogram) {
+    const auto counts = histogram.read().counts;
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  };
+  for (const Histogram *each : {&measured->receive, &measured->decode, &measured->rows,
+                                &measured->wait, &measured->run})
+    BOOST_TEST(count(*each) == 3U);
+  for (const Histogram *once : {&measured->batch_rows, &measured->batch_requests})
+    BOOST_TEST(count(*once) == 1U);
+  BOOST_TEST(measured->batch_rows.read().total == 6U);
+  BOOST_TEST(measured->batch_requests.read().total == 3U);
 }
 
 BOOST_AUTO_TEST_CASE(strings_are_stacked) {

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -108,9 +109,8 @@ class Client:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[Client]:
-    client = Client(server)
-    yield client
-    client.close()
+    with closing(Client(server)) as client:
+        yield client
 
 
 def total(samples: Samples, name: str, **labels: str) -> float:
@@ -215,8 +215,10 @@ def test_failures_of_the_model_are_measured_as_runs(client: Client) -> None:
 def test_deadlines_and_clients_that_go_are_told_apart(model: Path) -> None:
     inference = InferenceOptions(timeout_s=0.2)
     workers = WorkerDefaults(in_process=True)
-    with Server(options=options(model, inference=inference, workers=workers)) as server:
-        client = Client(server)
+    with (
+        Server(options=options(model, inference=inference, workers=workers)) as server,
+        closing(Client(server)) as client,
+    ):
         assert client.predict(*SLEEPY) == 504
         gone = Client(server)
         gone._connection.request("POST", PREDICT, json.dumps({"instances": SLEEPY}))
@@ -227,7 +229,6 @@ def test_deadlines_and_clients_that_go_are_told_apart(model: Path) -> None:
         name = ":tensorflow:serving:request_count"
         assert total(samples, name, status="DEADLINE_EXCEEDED") == 1
         assert total(samples, name, status="CANCELLED") == 1
-        client.close()
 
 
 def test_live_connections_return_to_the_one_that_scrapes(server: Server, client: Client) -> None:
@@ -284,13 +285,11 @@ def test_refusals_are_counted_by_status(model: Path) -> None:
     limits = HttpLimits(max_body_bytes=1000)
     workers = WorkerDefaults(in_process=True)
     with Server(options=options(model, http=limits, workers=workers)) as server:
-        refused = Client(server)
-        assert refused.ask("POST", PREDICT, b" " * 2000)[0] == 413
-        refused.close()
-        client = Client(server)
-        samples = client.scrape()
+        with closing(Client(server)) as refused:
+            assert refused.ask("POST", PREDICT, b" " * 2000)[0] == 413
+        with closing(Client(server)) as client:
+            samples = client.scrape()
         assert total(samples, "headrace_http_refusals_total", status="413") == 1
-        client.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
@@ -334,18 +333,15 @@ def test_page_of_tensorflow_serving_has_its_metrics_only(server: Server, client:
 def test_page_of_tensorflow_serving_is_where_it_is_wanted(model: Path, path: str | None) -> None:
     workers = WorkerDefaults(in_process=True)
     changes = {"tfserving_metrics_path": path, "workers": workers}
-    with Server(options=options(model, **changes)) as server:
-        client = Client(server)
+    with Server(options=options(model, **changes)) as server, closing(Client(server)) as client:
         assert client.ask("GET", PATH)[0] == 404
         if path is not None:
             assert client.ask("GET", path)[0] == 200
         assert client.ask("GET", "/metrics/")[0] == 404
-        client.close()
 
 
 def test_counts_outlive_a_worker_and_restarts_are_counted(model: Path) -> None:
-    with Server(options=options(model)) as server:
-        client = Client(server)
+    with Server(options=options(model)) as server, closing(Client(server)) as client:
         for _ in range(3):
             assert client.predict(1) == 200
         assert client.predict(*FATAL) == 500
@@ -356,15 +352,16 @@ def test_counts_outlive_a_worker_and_restarts_are_counted(model: Path) -> None:
         assert total(samples, "headrace_run_seconds_count") == 4
         assert total(samples, "headrace_decode_seconds_count") == 5
         assert total(samples, "headrace_worker_resident_memory_bytes") > 10 << 20
-        client.close()
 
 
 def test_series_go_with_their_version_and_totals_stay(tmp_path: Path) -> None:
     base = tmp_path / "half"
     python_model(base / "1", DOUBLE)
     workers = WorkerDefaults(in_process=True)
-    with Server(options=options(base, workers=workers)) as server:
-        client = Client(server)
+    with (
+        Server(options=options(base, workers=workers)) as server,
+        closing(Client(server)) as client,
+    ):
         assert client.predict(1) == 200
         python_model(base / "2", DOUBLE)
         eventually(lambda: total(client.scrape(), "headrace_run_seconds_count", version="1"), 0)
@@ -373,7 +370,29 @@ def test_series_go_with_their_version_and_totals_stay(tmp_path: Path) -> None:
         assert total(samples, "headrace_run_seconds_count", version="2") == 1
         assert total(samples, ":tensorflow:serving:runtime_latency_count") == 2
         assert total(samples, ":tensorflow:serving:batching_session:wrapped_run_count") == 2
-        client.close()
+
+
+def test_names_come_and_go_with_the_configuration(model: Path) -> None:
+    workers = WorkerDefaults(in_process=True)
+    configured = ["half"]
+
+    def read() -> list[ModelSource]:
+        return [ModelSource(name, model, poll_s=0.05) for name in configured]
+
+    changes = {"workers": workers, "read_models": read, "read_models_every_s": 0.05}
+    with Server(options=options(model, **changes)) as server, closing(Client(server)) as client:
+        late = "/v1/models/late:predict"
+        body = {"instances": [1]}
+        name = "headrace_requests_total"
+        assert client.ask("POST", late, body)[0] == 404
+        configured.append("late")
+        # The same request, over the same connection, is counted under its name from now on.
+        eventually(lambda: client.ask("POST", late, body)[0], 200)
+        assert total(client.scrape(), name, model="late", status="200") == 1
+        configured.remove("late")
+        eventually(lambda: client.ask("POST", late, body)[0], 404)
+        samples = client.scrape()
+        assert {of["model"] for of, _ in samples["headrace_requests"]} == {""}
 
 
 def test_process_is_described(client: Client) -> None:

@@ -62,7 +62,9 @@ def version(number: int, *of: Series, model: str = "half") -> VersionFigures:
 
 
 def snapshot(*versions: VersionFigures, requests: RequestMetrics | None = None) -> Snapshot:
-    return Snapshot(requests or RequestMetrics(), versions, ServerFigures(PLAIN, {413: 2}, "1.0"))
+    requests = requests or RequestMetrics()
+    server = ServerFigures(PLAIN, {413: 2}, "1.0")
+    return Snapshot(requests.read(), requests.retired(), versions, server)
 
 
 def both(of: Snapshot) -> Samples:
@@ -177,6 +179,7 @@ def test_only_classify_and_regress_have_examples() -> None:
 
 def test_totals_do_not_fall_when_a_version_goes() -> None:
     requests = RequestMetrics()
+    requests.configure(["half"])
     old, new = series(times=8, rows=3), series(times=2, rows=1)
     name = ":tensorflow:serving:runtime_latency_sum"
     labels = {"model_name": "half", "API": "Predict", "runtime": "TF1"}
@@ -191,6 +194,25 @@ def test_totals_do_not_fall_when_a_version_goes() -> None:
     assert not any(("version", "1") in labels for _, labels in after)
     requests.retire("half", [new])
     assert at(both(snapshot(requests=requests)), name, **labels) == 10_000
+
+
+def test_of_a_model_that_is_not_configured_any_more_nothing_is_shown_but_no_total_falls() -> None:
+    requests = RequestMetrics()
+    assert not requests.configure(["half", "other"])
+    requests.meter("other", "predict").succeeded(1)
+    requests.meter("half", "predict").failed(400)
+    requests.retire("other", [series(rows=3, times=1)])
+    assert not requests.configure(["half", "other", "third"])
+    assert requests.configure(["half", "third"])
+    requests.retire("other", [series(rows=4, times=1)])
+    samples = both(snapshot(requests=requests))
+    assert not any(("other" in dict(labels).values()) for _, labels in samples)
+    assert not any(name.startswith(":tensorflow:serving:runtime") for name, _ in samples)
+    assert at(samples, ":tensorflow:serving:batching_session:input_batch_size_sum") == 7
+    assert at(samples, "headrace_requests_total", model="half", api="predict", status="400") == 1
+    # Configured again, it begins anew.
+    requests.configure(["half", "other"])
+    assert sum(requests.meter("other", "predict").read().latency.counts) == 0
 
 
 def test_gauges_and_counters_of_a_version() -> None:

@@ -16,7 +16,7 @@ from headrace.server.auth import TokenGuard
 from headrace.server.inference import Inference, InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.listener import HttpListener, open_sockets
-from headrace.server.metrics import metrics_pages, server_figures, version_figures
+from headrace.server.metrics import MetricsPages, server_figures, version_figures
 from headrace.server.models import ModelKeeper, ModelSource
 from headrace.server.reload import ModelsReader, reload_file
 from headrace.server.tfserving_api import TensorFlowServingApi, TensorFlowServingOptions
@@ -131,8 +131,9 @@ class FrontEnd:
         inference = Inference(options.inference, loop=self._loop, executor=self._executor)
         self._metrics = RequestMetrics()
         api = TensorFlowServingApi(self._registry, inference, options.tfserving, self._metrics)
-        pages = metrics_pages(self._snapshot, options.tfserving_metrics_path)
-        application = Application(api, self.unready, pages)
+        pages = MetricsPages(self._snapshot, loop=self._loop, executor=self._executor)
+        handlers = pages.handlers(options.tfserving_metrics_path)
+        application = Application(api, self.unready, handlers)
         self._listener = HttpListener(
             application, options.http, admit=self._guard.check if self._guard else None
         )
@@ -145,7 +146,7 @@ class FrontEnd:
         self._keeper = ModelKeeper(self._registry, self._loader)
         self._models_reader: ModelsReader | None = None
         if options.read_models is not None:
-            self._models_reader = ModelsReader(options.read_models, self._keeper.reconfigure)
+            self._models_reader = ModelsReader(options.read_models, self._reconfigure)
         self._polling: asyncio.Task[None] | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
@@ -160,7 +161,7 @@ class FrontEnd:
         """
         sockets = _open_all(self._options.listen)
         # The first request must find the models known, though not loaded.
-        self._keeper.reconfigure(self._options.models)
+        self._reconfigure(self._options.models)
         tls = self._certificate.context if self._certificate else None
         await self._listener.start(sockets, tls=tls)
         self._tick()
@@ -207,10 +208,16 @@ class FrontEnd:
         ]
         return self._registry.unready() + troubled
 
+    def _reconfigure(self, sources: Sequence[ModelSource]) -> None:
+        self._keeper.reconfigure(sources)
+        if self._metrics.configure(source.name for source in sources):
+            self._listener.forget_heads()
+
     def _snapshot(self) -> Snapshot:
         options = self._options
         return Snapshot(
-            self._metrics,
+            self._metrics.read(),
+            self._metrics.retired(),
             version_figures(self._loader.running()),
             server_figures(
                 self._listener.state,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace import __version__
 from headrace.dialects.tfserving import metrics as tfserving
 from headrace.serving import metrics as conventional
-from headrace.serving.exposition import write
+from headrace.serving.exposition import Family, write
 from headrace.serving.metrics import Series, ServerFigures, Snapshot, VersionFigures
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.serving.endpoint import Endpoint
     from headrace.workers.supervisor import Worker
 
-__all__ = ["METRICS_PATH", "metrics_pages", "server_figures", "version_figures"]
+__all__ = ["METRICS_PATH", "MetricsPages", "server_figures", "version_figures"]
 
 METRICS_PATH: Final = "/metrics"
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -30,31 +32,47 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _EXPOSITION: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_pages(take: Callable[[], Snapshot], tfserving_path: str | None) -> dict[str, Handler]:
-    """Path to the handler of a page. Any method is answered.
+class MetricsPages:
+    """Answers requests for the pages. The figures are read on the loop, and written out off it."""
 
-    Args:
-        take: Reads the figures.
-        tfserving_path: Where TensorFlow Serving's page is wanted, with nothing but its metrics and
-            its content type; None for nowhere.
-    """
-    pages: dict[str, Handler] = {METRICS_PATH: partial(_respond_all, take)}
-    if tfserving_path is not None:
-        pages[tfserving_path] = partial(_respond_tfserving, take)
-    return pages
+    def __init__(
+        self,
+        take: Callable[[], Snapshot],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+    ) -> None:
+        self._take = take
+        self._loop = loop
+        self._executor = executor
+
+    def handlers(self, tfserving_path: str | None) -> dict[str, Handler]:
+        """Path to handler. Any method is answered.
+
+        Args:
+            tfserving_path: Where TensorFlow Serving's page is wanted, with nothing but its metrics
+                and its content type; None for nowhere.
+        """
+        pages: dict[str, Handler] = {METRICS_PATH: partial(self._respond, _all, _EXPOSITION)}
+        if tfserving_path is not None:
+            pages[tfserving_path] = partial(self._respond, tfserving.families, b"text/plain")
+        return pages
+
+    def _respond(
+        self, families: Callable[[Snapshot], list[Family]], content_type: bytes, exchange: Exchange
+    ) -> None:
+        def written(task: asyncio.Future[bytes]) -> None:
+            if not task.cancelled():  # else the server is closing
+                exchange.respond(200, task.result(), content_type=content_type)
+
+        snapshot = self._take()
+        future = self._loop.run_in_executor(self._executor, lambda: write(families(snapshot)))
+        future.add_done_callback(written)
 
 
-def _respond_all(take: Callable[[], Snapshot], exchange: Exchange) -> None:
-    snapshot = take()
-    families = (
-        *tfserving.families(snapshot),
-        *conventional.families(snapshot, tfserving.SUCCESS),
-    )
-    exchange.respond(200, write(families), content_type=_EXPOSITION)
-
-
-def _respond_tfserving(take: Callable[[], Snapshot], exchange: Exchange) -> None:
-    exchange.respond(200, write(tfserving.families(take())), content_type=b"text/plain")
+def _all(snapshot: Snapshot) -> list[Family]:
+    of_tfserving = tfserving.families(snapshot)
+    return [*of_tfserving, *conventional.families(snapshot, tfserving.SUCCESS)]
 
 
 def version_figures(versions: Iterable[tuple[Endpoint, Worker]]) -> list[VersionFigures]:

@@ -22,6 +22,7 @@ from headrace.serving.exposition import Family, Metric
 __all__ = [
     "APIS",
     "CATALOGUE",
+    "AnswerFigures",
     "RequestMeter",
     "RequestMetrics",
     "Series",
@@ -42,16 +43,15 @@ class RequestMeter:
         model: Its name; empty where none is configured under the name that was asked for.
         api: A verb; empty for a request that could not be read.
         number: The core's number of the API.
-        refused: Status to the number of answers that were no success.
     """
 
-    __slots__ = ("_counts", "_total_ns", "api", "model", "number", "refused")
+    __slots__ = ("_counts", "_refused", "_total_ns", "api", "model", "number")
 
     def __init__(self, model: str, api: str) -> None:
         self.model = model
         self.api = api
         self.number = APIS.index(api) if api in APIS else 0
-        self.refused: dict[int, int] = {}
+        self._refused: dict[int, int] = {}
         self._counts = [0] * (len(TIME_BOUNDS_NS) + 1)
         self._total_ns = 0
 
@@ -62,17 +62,19 @@ class RequestMeter:
 
     def failed(self, status: int) -> None:
         """An error was answered, or nobody was left to answer."""
-        self.refused[status] = self.refused.get(status, 0) + 1
+        self._refused[status] = self._refused.get(status, 0) + 1
 
-    def latency(self) -> Distribution:
-        """How long answers took that were successes, in nanoseconds."""
-        return Distribution(tuple(self._counts), self._total_ns)
+    def read(self) -> AnswerFigures:
+        """What was counted so far."""
+        latency = Distribution(tuple(self._counts), self._total_ns)
+        return AnswerFigures(self.model, self.api, latency, dict(self._refused))
 
 
 class RequestMetrics:
     """The meters there are, and what versions that are gone have measured. Single-owner."""
 
     def __init__(self) -> None:
+        self._models: frozenset[str] = frozenset()
         self._meters: dict[tuple[str, str], RequestMeter] = {}
         self._retired: dict[tuple[str, str], Series] = {}
 
@@ -83,23 +85,59 @@ class RequestMetrics:
             self._meters[key] = RequestMeter(model, api)
         return self._meters[key]
 
-    def meters(self) -> list[RequestMeter]:
-        """All of them."""
-        return list(self._meters.values())
+    def configure(self, models: Iterable[str]) -> bool:
+        """Declare the models there are; nothing is shown any more of those left out.
+
+        Returns:
+            Whether there was one: then whoever keeps meters must ask for them anew.
+        """
+        gone = self._models - (models := frozenset(models))
+        self._models = models
+        for model, api in list(self._meters):
+            if model in gone:
+                del self._meters[model, api]
+        for model, api in list(self._retired):
+            if model in gone:
+                self._add("", self._retired.pop((model, api)))
+        return bool(gone)
 
     def retire(self, model: str, series: Iterable[Series]) -> None:
         """Keep what a version has measured that is about to go.
 
-        A total over a model's versions must not fall when one of them goes: whoever scrapes it
-        would take that for a restart, and what is left for new.
+        A total over several versions must not fall when one of them goes: whoever scrapes it would
+        take that for a restart, and what is left for new.
         """
         for one in series:
-            key = (model, one.api)
-            self._retired[key] = self._retired[key] + one if key in self._retired else one
+            self._add(model if model in self._models else "", one)
 
-    def retired(self) -> Mapping[tuple[str, str], Series]:
-        """Model and API to the sums of what was retired."""
-        return self._retired
+    def _add(self, model: str, series: Series) -> None:
+        key = (model, series.api)
+        self._retired[key] = self._retired[key] + series if key in self._retired else series
+
+    def read(self) -> list[AnswerFigures]:
+        """What every meter counted so far."""
+        return [meter.read() for meter in self._meters.values()]
+
+    def retired(self) -> dict[tuple[str, str], Series]:
+        """Model and API to the sums of what was retired; by the empty name of models forgotten."""
+        return dict(self._retired)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFigures:
+    """Answers of one API of one model.
+
+    Attributes:
+        model: As `RequestMeter` has it.
+        api: Likewise.
+        latency: How long answers took that were successes, in nanoseconds.
+        refused: Status to the number of answers that were no success.
+    """
+
+    model: str
+    api: str
+    latency: Distribution
+    refused: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +214,17 @@ class ServerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that a page is made of."""
+    """Everything that a page is made of. Immutable: it may be written on another thread.
 
-    requests: RequestMetrics
+    Attributes:
+        answers: By model and API.
+        retired: What versions that are gone have measured, by model and API.
+        versions: Those there are.
+        server: The rest.
+    """
+
+    answers: Sequence[AnswerFigures]
+    retired: Mapping[tuple[str, str], Series]
     versions: Sequence[VersionFigures]
     server: ServerFigures
 
@@ -296,7 +342,7 @@ CATALOGUE: Final = (
 
 def families(snapshot: Snapshot, success: int) -> list[Family]:
     """The metrics with conventional names; successes are shown under the status ``success``."""
-    found: list[Family] = [*_of_requests(snapshot.requests, success), *_measured(snapshot.versions)]
+    found: list[Family] = [*_of_answers(snapshot.answers, success), *_measured(snapshot.versions)]
     for name, metric in _OF_VERSION.items():
         by_version: dict[tuple[str, ...], int] = {
             (v.model, str(v.version)): value
@@ -311,16 +357,15 @@ def families(snapshot: Snapshot, success: int) -> list[Family]:
     return found
 
 
-def _of_requests(requests: RequestMetrics, success: int) -> list[Family]:
+def _of_answers(answers: Sequence[AnswerFigures], success: int) -> list[Family]:
     counts: dict[tuple[str, ...], int] = {}
     latencies: dict[tuple[str, ...], Distribution] = {}
-    for meter in requests.meters():
-        latency = meter.latency()
-        if answered := sum(latency.counts):
-            counts[meter.model, meter.api, str(success)] = answered
-            latencies[meter.model, meter.api] = latency
-        for status, number in sorted(meter.refused.items()):
-            counts[meter.model, meter.api, str(status)] = number
+    for of in answers:
+        if succeeded := sum(of.latency.counts):
+            counts[of.model, of.api, str(success)] = succeeded
+            latencies[of.model, of.api] = of.latency
+        for status, number in sorted(of.refused.items()):
+            counts[of.model, of.api, str(status)] = number
     return [(_REQUESTS, counts), (_REQUEST_SECONDS, latencies)]
 
 

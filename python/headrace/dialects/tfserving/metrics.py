@@ -8,7 +8,7 @@ a model is configured under it, and sums are written with all their digits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Final
@@ -23,7 +23,7 @@ from headrace.serving.distribution import (
     Scale,
 )
 from headrace.serving.exposition import Family, Metric
-from headrace.serving.metrics import APIS, RequestMetrics, Series, Snapshot
+from headrace.serving.metrics import APIS, AnswerFigures, Series, Snapshot
 
 __all__ = ["CATALOGUE", "SUCCESS", "code_name", "families"]
 
@@ -99,7 +99,7 @@ def code_name(status: int) -> str:
 
 def families(snapshot: Snapshot) -> list[Family]:
     """The metrics of a page."""
-    counts, latencies = _of_requests(snapshot.requests)
+    counts, latencies = _of_answers(snapshot.answers)
     by_api = _totals(snapshot)
     examples = _examples(by_api)
     return [
@@ -113,6 +113,7 @@ def families(snapshot: Snapshot) -> list[Family]:
             {
                 (model, api.capitalize(), _RUNTIME): one.measures["run"]
                 for (model, api), one in by_api.items()
+                if model  # else it is of models that are not configured any more
             },
         ),
     ]
@@ -132,25 +133,24 @@ def _batching(by_api: Mapping[tuple[str, str], Series]) -> list[Family]:
     ]
 
 
-def _of_requests(
-    requests: RequestMetrics,
+def _of_answers(
+    answers: Sequence[AnswerFigures],
 ) -> tuple[dict[tuple[str, ...], int], dict[tuple[str, ...], Distribution]]:
     counts: dict[tuple[str, ...], int] = defaultdict(int)
     latencies: dict[tuple[str, ...], Distribution] = {}
-    for meter in requests.meters():
-        latency = meter.latency()
-        if answered := sum(latency.counts):
-            counts[meter.model, code_name(SUCCESS)] += answered
-            key = (meter.model, meter.api if meter.api in APIS else "", "REST")
-            latencies[key] = latencies[key] + latency if key in latencies else latency
-        for status, number in meter.refused.items():
-            counts[meter.model, code_name(status)] += number
+    for of in answers:
+        if succeeded := sum(of.latency.counts):
+            counts[of.model, code_name(SUCCESS)] += succeeded
+            key = (of.model, of.api if of.api in APIS else "", "REST")
+            latencies[key] = latencies[key] + of.latency if key in latencies else of.latency
+        for status, number in of.refused.items():
+            counts[of.model, code_name(status)] += number
     return counts, latencies
 
 
 def _totals(snapshot: Snapshot) -> dict[tuple[str, str], Series]:
     """By model and API, over all versions that there are and were."""
-    totals = dict(snapshot.requests.retired())
+    totals = dict(snapshot.retired)
     for version in snapshot.versions:
         for one in version.series:
             key = (version.model, one.api)
@@ -162,7 +162,7 @@ def _examples(by_api: dict[tuple[str, str], Series]) -> dict[tuple[str, ...], Di
     """Only classify and regress have examples."""
     examples: dict[tuple[str, ...], Distribution] = {}
     for (model, api), one in by_api.items():
-        if api != "predict":
+        if model and api != "predict":
             rows = one.measures["rows"]
             examples[model,] = examples[model,] + rows if (model,) in examples else rows
     return examples
