@@ -78,7 +78,8 @@ UniqueFd FilePassage::receive(std::uint64_t ticket) const {
   for (;;) {
     FileMessage message;
     const ssize_t got = ::recvmsg(socket_.get(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // A peer that died with files unread on its side is reported first, once; what it had sent is still there.
+    // A peer that died with files unread on its side is reported first, once; what it had sent is
+    // still there.
     if (got < 0 && (errno == EINTR || errno == ECONNRESET))
       continue;
     if (got != static_cast<ssize_t>(sizeof message.ticket))

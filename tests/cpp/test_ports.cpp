@@ -162,8 +162,8 @@ BOOST_AUTO_TEST_CASE(a_run_is_measured_once_and_each_of_its_requests_too) {
     const auto counts = histogram.read().counts;
     return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   };
-  for (const Histogram *each : {&measured->receive, &measured->decode, &measured->rows,
-                                &measured->wait, &measured->run})
+  for (const Histogram *each :
+       {&measured->receive, &measured->decode, &measured->rows, &measured->wait, &measured->run})
     BOOST_TEST(count(*each) == 3U);
   for (const Histogram *once : {&measured->batch_rows, &measured->batch_requests})
     BOOST_TEST(count(*once) == 1U);

@@ -1,9 +1,9 @@
-// Fuzzes the predict decoder. Byte 0 of an input chooses the signature, byte 1 the options; the rest is
-// the body (tests/fuzz/decode_seeds.py writes such inputs from the vectors).
+// Fuzzes the predict decoder. Byte 0 of an input chooses the signature, byte 1 the options; the
+// rest is the body (tests/fuzz/decode_seeds.py writes such inputs from the vectors).
 //
-// Beyond what the sanitizers see: a body is read alike near the end of memory and far from it, errors
-// have a place within the body, check_predict and the decoder agree about syntax, and no more is asked
-// of a sink than decoded_bytes_bound says.
+// Beyond what the sanitizers see: a body is read alike near the end of memory and far from it,
+// errors have a place within the body, check_predict and the decoder agree about syntax, and no
+// more is asked of a sink than decoded_bytes_bound says.
 #include <algorithm>
 #include <array>
 #include <cstdint>
