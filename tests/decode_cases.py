@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace import DecodeError, TensorSpec
-from headrace.codec import PredictRequest, decode_predict
+from headrace.codec import decode_predict
 
 VECTORS = Path(__file__).parent / "vectors"
 FILES = ("decode.jsonl", "decode-oracle.jsonl", "decode-errors.jsonl")
@@ -25,11 +25,6 @@ class DecodeCase:
     signatures: dict[str, dict[str, TensorSpec]]
     options: dict[str, Any]
     expect: dict[str, Any]
-
-    def decode(self, body: Any = None) -> PredictRequest:
-        return decode_predict(
-            self.body if body is None else body, self.signatures, **self.options
-        )
 
 
 def load_cases() -> list[DecodeCase]:
@@ -50,14 +45,30 @@ def _spec(raw: str | dict[str, Any]) -> TensorSpec:
     return TensorSpec(raw) if isinstance(raw, str) else TensorSpec(raw["dtype"], raw["shape"])
 
 
+def decode_error(body: Any, signatures: Any, **options: Any) -> DecodeError | None:
+    """The error that a body gives, checked for what every error must have; None: it decodes."""
+    try:
+        decode_predict(body, signatures, **options)
+    except DecodeError as caught:
+        error = caught
+    else:
+        return None
+    assert error.offset is not None
+    assert 0 <= error.offset <= len(body)
+    error.message.encode()
+    error.path.encode()
+    return error
+
+
 def check(case: DecodeCase, body: Any = None) -> None:
     """Decode, and assert that the answer is what the case says."""
-    try:
-        request = case.decode(body)
-    except DecodeError as error:
+    body = case.body if body is None else body
+    error = decode_error(body, case.signatures, **case.options)
+    if error is not None:
         check_error(case, error)
         return
     assert "error" not in case.expect
+    request = decode_predict(body, case.signatures, **case.options)
     assert request.format == case.expect["format"]
     assert set(request.tensors) == set(case.expect["tensors"])
     (inputs,) = case.signatures.values()
@@ -77,8 +88,6 @@ def check_error(case: DecodeCase, error: DecodeError) -> None:
             assert getattr(error, attribute) == case.expect[attribute], error.message
     if case.expect["error"] == 501:
         assert error.code == "unsupported_dtype"
-    assert error.offset is not None
-    assert 0 <= error.offset <= len(case.body)
 
 
 def check_values(dtype: str, array: np.ndarray, expected: list[Any]) -> None:

@@ -15,6 +15,25 @@ class SignatureSet:
 
 def numpy_name(name: str) -> str | None: ...
 
+class DecodeOptions:
+    def __init__(
+        self,
+        *,
+        default_signature: str = "serving_default",
+        check_shapes: bool = False,
+        integral_floats: bool = False,
+        bare_list: bool = False,
+        finite_only: bool = False,
+        keep_extra: bool = False,
+        max_depth: int = 10000,
+    ) -> None: ...
+
+def decode_predict(
+    body: Buffer, signatures: SignatureSet, options: DecodeOptions
+) -> tuple[Literal["row", "columnar"], str, dict[str, NDArray[Any]], dict[str, str], int]: ...
+def check_predict(body: Buffer, options: DecodeOptions) -> None: ...
+def decoded_bytes_bound(body: Buffer, signatures: SignatureSet) -> int: ...
+
 class EncodeOptions:
     def __init__(
         self,

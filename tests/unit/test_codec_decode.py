@@ -11,10 +11,11 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from decode_cases import FILES, VECTORS, DecodeCase, check, load_cases
 
-from headrace import DecodeError, Signature, SpecError, TensorSpec, _core
+from decode_cases import FILES, VECTORS, DecodeCase, check, load_cases
+from headrace import DecodeError, Signature, TensorSpec, _core
 from headrace.codec import check_predict, decode_predict
+from headrace.errors import SpecError
 from headrace.tensors import compile_signatures
 
 CASES = load_cases()
@@ -42,8 +43,10 @@ def test_deviations_name_existing_cases_and_reasons() -> None:
     assert set(deviations["cases"]) <= ids
     used = {case["reason"] for case in deviations["cases"].values()}
     assert used == set(deviations["reasons"])
-    assert len(ids) == len(CASES) == sum(
-        len((VECTORS / file).read_text().splitlines()) for file in FILES
+    assert (
+        len(ids)
+        == len(CASES)
+        == sum(len((VECTORS / file).read_text().splitlines()) for file in FILES)
     )
 
 
@@ -161,7 +164,9 @@ def test_an_unknown_signature_names_those_that_exist() -> None:
     with pytest.raises(DecodeError) as caught:
         decode_predict(b'{"instances":[1],"signature_name":"regres"}', signatures)
     assert caught.value.code == "unknown_signature"
-    assert "those that exist: 'classify', 'regress'; did you mean 'regress'?" in caught.value.message
+    assert (
+        "those that exist: 'classify', 'regress'; did you mean 'regress'?" in caught.value.message
+    )
     assert caught.value.path == "signature_name"
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _core
 from headrace.tensors import Signature, TensorSpec, compile_signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]  # Python 3.12
-
-    import numpy as np
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
 
 __all__ = ["PredictRequest", "check_predict", "decode_predict"]
 
@@ -33,7 +32,7 @@ class PredictRequest:
 
     format: Literal["row", "columnar"]
     signature_name: str
-    tensors: dict[str, np.ndarray]
+    tensors: dict[str, NDArray[Any]]
     extra: dict[str, str] = field(default_factory=dict)
     rows: int = 0
 
