@@ -144,9 +144,7 @@ def test_pretty_answer_has_tensorflow_servings_layout(url):
         ),
     ],
 )
-def test_mistakes_are_told_in_tensorflow_servings_order_and_words(
-    url, path, body, status, message
-):
+def test_mistakes_are_told_in_tensorflow_servings_order_and_words(url, path, body, status, message):
     answered, answer = ask(url, path, body)
     assert (answered, message in answer["error"]) == (status, True), answer
 

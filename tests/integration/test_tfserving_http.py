@@ -75,9 +75,16 @@ def models(tmp_path_factory):
 def servers(models):
     started = {}
 
-    def server(cors, slow):
-        if (cors, slow) not in started:
-            names = ["slow"] if slow else ["half", "scalar_out", "two_out", "half16"]
+    def server(cors=False, fixture="half"):
+        slow, metrics = fixture == "slow", fixture == "half+prometheus"
+        if (cors, slow, metrics) not in started:
+            names = (
+                ["slow"]
+                if slow
+                else ["half"]
+                if metrics
+                else ["half", "scalar_out", "two_out", "half16"]
+            )
             sources = [
                 ModelSource(
                     name=name,
@@ -93,10 +100,11 @@ def servers(models):
                 listen=[("127.0.0.1", 0)],
                 inference=InferenceOptions(timeout_s=0.3 if slow else 30),
                 tfserving=TensorFlowServingOptions(cors=cors),
+                tfserving_metrics_path="/monitoring/prometheus/metrics" if metrics else None,
             )
-            started[cors, slow] = Server(options=options)
-            started[cors, slow].start()
-        return started[cors, slow]
+            started[cors, slow, metrics] = Server(options=options)
+            started[cors, slow, metrics].start()
+        return started[cors, slow, metrics]
 
     yield server
     for each in started.values():
@@ -105,7 +113,7 @@ def servers(models):
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda case: case["id"])
 def test_answer_is_tensorflow_servings(case, servers):
-    server = servers(case.get("cors", False), case["fixture"] == "slow")
+    server = servers(case.get("cors", False), case["fixture"])
     status, headers, body = _ask(server.url, case)
     text = body.decode()
     assert status == case["status"], text
@@ -126,7 +134,7 @@ def test_answer_is_tensorflow_servings(case, servers):
 
 def test_metadata_describes_the_signatures(servers):
     case = {"method": "GET", "path": "/v1/models/half/metadata"}
-    status, _, body = _ask(servers(False, False).url, case)
+    status, _, body = _ask(servers().url, case)
     assert status == 200
     answer = json.loads(body)
     assert answer["model_spec"] == {"name": "half", "signature_name": "", "version": "123"}
