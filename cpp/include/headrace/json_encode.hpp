@@ -32,7 +32,7 @@ struct EncodeOptions {
       false; ///< int64 and uint64 between quotes, for readers whose numbers are doubles
   bool invalid_utf8_as_b64 =
       false; ///< a string that is not UTF-8 becomes {"b64": ...}; else an error
-  std::vector<std::string> outputs; ///< the outputs wanted; empty: all of them
+  std::vector<std::string> outputs{}; ///< the outputs wanted; empty: all of them
 };
 
 /// Appends the body of a predict response to `out`: `{"predictions": [...]}` or `{"outputs": ...}`.
