@@ -26,12 +26,16 @@ enum class NonFinite : std::uint8_t {
 };
 
 struct EncodeOptions {
-  bool pretty = false; ///< TF Serving's own bytes: its layout and its spelling of numbers
+  /// TF Serving's own bytes: its layout and its spelling of numbers.
+  bool pretty = false;
   NonFinite non_finite = NonFinite::kToken;
-  bool int64_as_string =
-      false; ///< int64 and uint64 between quotes, for readers whose numbers are doubles
-  bool invalid_utf8_as_b64 =
-      false; ///< a string that is not UTF-8 becomes {"b64": ...}; else an error
+  /// int64 and uint64 between quotes, for readers whose numbers are doubles.
+  bool int64_as_string = false;
+  /// A string that is not UTF-8 becomes {"b64": ...}; else an error.
+  bool invalid_utf8_as_b64 = false;
+  /// The outputs wanted; empty: all of them.
+  std::vector<std::string> outputs{};
+}; else an error
   std::vector<std::string> outputs{}; ///< the outputs wanted; empty: all of them
 };
 
