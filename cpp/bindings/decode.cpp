@@ -1,4 +1,4 @@
-// `_core.decode_predict`: a request body to NumPy arrays.
+// `_core.decode_predict` and `_core.decode_examples`: a request body to NumPy arrays.
 //
 // GIL: arguments are taken and results are made with it. In between it is released for bodies large
 // enough to pay for that; the decoder then works on the leased bytes, on immutable signatures and
@@ -15,6 +15,7 @@
 #include "buffer.hpp"
 #include "decode_options.hpp"
 #include "headrace/heap_sink.hpp"
+#include "headrace/json_examples.hpp"
 #include "register.hpp"
 #include "translate_error.hpp"
 
@@ -132,22 +133,75 @@ void check(const py::object &body, const OwnedDecodeOptions &options) {
     raise_error(result->error());
 }
 
+Result<ExamplesRequest> read_examples(const BufferLease &lease, const SignatureSet *signatures,
+                                      const OwnedDecodeOptions &options) {
+  std::optional<py::gil_scoped_release> released; // safe: see the head of this file
+  if (lease.bytes().size() > kReleaseAbove)
+    released.emplace();
+  return decode_examples(lease.bytes(), signatures, options.view());
+}
+
+py::tuple decode_examples_body(const py::object &body, const SignatureSet *signatures,
+                               const OwnedDecodeOptions &options, std::uint64_t max_bytes) {
+  const BufferLease lease(body);
+  const Result<ExamplesRequest> result = read_examples(lease, signatures, options);
+  if (!result)
+    raise_error(result.error());
+  const ExamplesRequest &request = result.value();
+  HeapSink sink(1, max_bytes);
+  if (!request.write(sink, 0))
+    raise_error({ErrorCode::kTooLarge, kNoOffset, "examples",
+                 "The examples, each with the context, need " +
+                     std::to_string(request.tensor_bytes()) + " bytes, which is more than " +
+                     std::to_string(max_bytes)});
+  return py::make_tuple(request.signature_name, string_array(sink.tensors()[0]));
+}
+
+void check_examples(const py::object &body, const OwnedDecodeOptions &options) {
+  const BufferLease lease(body);
+  const Result<ExamplesRequest> result = read_examples(lease, nullptr, options);
+  if (!result)
+    raise_error(result.error());
+}
+
 std::uint64_t bound(const py::object &body, const SignatureSet &signatures) {
   const BufferLease lease(body);
   return decoded_bytes_bound(lease.bytes(), signatures);
+}
+
+Method method_of(const std::string &name) {
+  if (name == "predict")
+    return Method::kPredict;
+  if (name == "classify")
+    return Method::kClassify;
+  if (name == "regress")
+    return Method::kRegress;
+  throw py::value_error("method is '" + name + "'; expected one of predict, classify, regress");
+}
+
+std::shared_ptr<OwnedDecodeOptions> make_options(std::string default_signature, bool check_shapes,
+                                                 bool integral_floats, bool bare_list,
+                                                 bool finite_only, bool keep_extra,
+                                                 std::size_t max_depth, const std::string &method) {
+  return std::make_shared<OwnedDecodeOptions>(std::move(default_signature), check_shapes,
+                                              integral_floats, bare_list, finite_only, keep_extra,
+                                              max_depth, method_of(method));
 }
 
 } // namespace
 
 void register_decode(py::module_ &m) {
   py::class_<OwnedDecodeOptions, std::shared_ptr<OwnedDecodeOptions>>(m, "DecodeOptions")
-      .def(py::init<std::string, bool, bool, bool, bool, bool, std::size_t>(), py::kw_only(),
-           py::arg("default_signature") = "serving_default", py::arg("check_shapes") = false,
-           py::arg("integral_floats") = false, py::arg("bare_list") = false,
-           py::arg("finite_only") = false, py::arg("keep_extra") = false,
-           py::arg("max_depth") = 10'000);
+      .def(py::init(&make_options), py::kw_only(), py::arg("default_signature") = "serving_default",
+           py::arg("check_shapes") = false, py::arg("integral_floats") = false,
+           py::arg("bare_list") = false, py::arg("finite_only") = false,
+           py::arg("keep_extra") = false, py::arg("max_depth") = 10'000,
+           py::arg("method") = "predict");
   m.def("decode_predict", &decode, py::arg("body"), py::arg("signatures"), py::arg("options"));
   m.def("check_predict", &check, py::arg("body"), py::arg("options"));
+  m.def("decode_examples", &decode_examples_body, py::arg("body"), py::arg("signatures").none(true),
+        py::arg("options"), py::arg("max_bytes"));
+  m.def("check_examples", &check_examples, py::arg("body"), py::arg("options"));
   m.def("decoded_bytes_bound", &bound, py::arg("body"), py::arg("signatures"));
 }
 

@@ -12,10 +12,11 @@ namespace headrace::bindings {
 class OwnedDecodeOptions {
 public:
   OwnedDecodeOptions(std::string default_signature, bool check_shapes, bool integral_floats,
-                     bool bare_list, bool finite_only, bool keep_extra, std::size_t max_depth)
+                     bool bare_list, bool finite_only, bool keep_extra, std::size_t max_depth,
+                     Method method)
       : default_signature_(std::move(default_signature)),
         options_{default_signature_, check_shapes, integral_floats, bare_list,
-                 finite_only,        keep_extra,   max_depth} {}
+                 finite_only,        keep_extra,   max_depth,       method} {}
   OwnedDecodeOptions(const OwnedDecodeOptions &) = delete;
   OwnedDecodeOptions &operator=(const OwnedDecodeOptions &) = delete;
 

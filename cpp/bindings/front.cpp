@@ -116,7 +116,7 @@ std::pair<int, py::object> present(PyFrontPort &self, const TakenReply &taken) {
     return {kLarge, py::cast(self.port.hold(taken))};
   self.text.clear();
   const std::uint64_t began_ns = monotonic_ns();
-  const auto encoded = encode_predict(taken.outputs, taken.format, *taken.encode, self.text);
+  const auto encoded = encode_answer(taken.outputs, taken.form, *taken.encode, self.text);
   if (!encoded) {
     const Error &error = encoded.error();
     return {kFailed, error_tuple(name_of(error.code), error.path, error.message)};
@@ -228,7 +228,7 @@ py::bytes encode_held(const HeldReply &reply, std::shared_ptr<EncodeOptions> opt
   const std::uint64_t began_ns = monotonic_ns();
   const auto encoded = [&] {
     const py::gil_scoped_release released; // safe: nothing of Python's is touched
-    return encode_predict(reply.outputs(), reply.format(), *chosen, text);
+    return encode_answer(reply.outputs(), reply.form(), *chosen, text);
   }();
   if (!encoded)
     raise_error(encoded.error(), "EncodeError");
@@ -307,7 +307,7 @@ void register_front(py::module_ &m) {
       .def("tensors", [](const py::object &self) { return held_tensors(self); })
       .def_property_readonly("nbytes", &HeldReply::data_bytes)
       .def_property_readonly("format", [](const HeldReply &reply) {
-        return reply.format() == Format::kRow ? "row" : "columnar";
+        return reply.form().format == Format::kRow ? "row" : "columnar";
       });
   register_port(m);
   m.def("time_bounds_ns", [] { return to_list(time_bounds_ns()); });

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <memory>
 
 #include "headrace/signature.hpp"
@@ -38,11 +39,16 @@ Signature::Specs to_specs(const PySpecs &python) {
 }
 
 std::shared_ptr<SignatureSet>
-make_set(const std::vector<std::tuple<std::string, PySpecs, PySpecs>> &signatures) {
+make_set(const std::vector<std::tuple<std::string, PySpecs, PySpecs>> &signatures,
+         const std::map<std::string, std::vector<std::string>> &float_features) {
   std::vector<Signature> compiled;
   compiled.reserve(signatures.size());
-  for (const auto &[name, inputs, outputs] : signatures)
-    compiled.emplace_back(name, to_specs(inputs), to_specs(outputs));
+  for (const auto &[name, inputs, outputs] : signatures) {
+    const auto floats = float_features.find(name);
+    compiled.emplace_back(name, to_specs(inputs), to_specs(outputs),
+                          floats == float_features.end() ? std::vector<std::string>()
+                                                         : floats->second);
+  }
   return std::make_shared<SignatureSet>(std::move(compiled));
 }
 
@@ -50,7 +56,8 @@ make_set(const std::vector<std::tuple<std::string, PySpecs, PySpecs>> &signature
 
 void register_signatures(py::module_ &m) {
   py::class_<SignatureSet, std::shared_ptr<SignatureSet>>(m, "SignatureSet")
-      .def(py::init(&make_set), py::arg("signatures"))
+      .def(py::init(&make_set), py::arg("signatures"), py::kw_only(),
+           py::arg("float_features") = std::map<std::string, std::vector<std::string>>{})
       .def("names", [](const SignatureSet &set) {
         py::list names;
         for (const Signature &s : set.all())

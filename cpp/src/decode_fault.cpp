@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "json_place.hpp"
+#include "json_string.hpp"
 
 namespace headrace {
 
@@ -37,6 +38,17 @@ Error syntax_error(const Text &text, const SyntaxError &syntax) {
 }
 
 } // namespace
+
+const char *refuse_base64(const StringToken &token, std::size_t bad, const char *value,
+                          const std::string &whose, Faults &faults) {
+  const char *const at = raw_position(token, bad);
+  const std::string what =
+      at == token.end ? "the text ends too early"
+                      : "character '" + excerpt(between(at, at + 1)) + "' does not belong there";
+  faults.set(ErrorCode::kBase64, at, "Unable to base64 decode", whose + ": " + what);
+  faults.semantic->value = value;
+  return nullptr;
+}
 
 Error to_error(const Text &text, const Faults &faults) {
   if (faults.syntax.fault != SyntaxFault::kNone)

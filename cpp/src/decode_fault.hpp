@@ -35,6 +35,11 @@ struct Faults {
   }
 };
 
+/// Sets the fault of a b64 object at `value` whose `token` is not base64, `bad` as in Base64Result.
+/// `whose` names what it was meant for. Yields nullptr.
+const char *refuse_base64(const StringToken &token, std::size_t bad, const char *value,
+                          const std::string &whose, Faults &faults);
+
 /// The Error for what `faults` holds; a syntax error wins. Precondition: faults.any().
 Error to_error(const Text &text, const Faults &faults);
 

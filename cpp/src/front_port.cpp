@@ -100,26 +100,28 @@ Result<Admission> FrontPort::submit(std::uint64_t request_id, std::span<const st
                                     std::shared_ptr<const EncodeOptions> encode,
                                     std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
-  const std::uint64_t room = record_room(decoded_bytes_bound(body, *signatures_));
+  const std::uint64_t began_ns = monotonic_ns();
+  const RequestDecoder decoder(body, *signatures_, decode);
+  const std::uint64_t room = record_room(decoder.bound());
   if (room <= max_inline_bytes())
-    return submit_inline(request_id, body, room, decode, std::move(encode), deadline_ns, notes);
-  auto draft = prepare(body, decode);
+    return submit_inline(request_id, decoder, room, began_ns, decode.method, std::move(encode),
+                         deadline_ns, notes);
+  auto draft = draft_of(decoder, began_ns, decode.method);
   if (!draft)
     return std::move(draft).error();
   return submit_draft(request_id, draft.value(), std::move(encode), deadline_ns, notes);
 }
 
-Result<Admission> FrontPort::submit_inline(std::uint64_t request_id,
-                                           std::span<const std::byte> body, std::uint64_t room,
-                                           const DecodeOptions &decode,
+Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const RequestDecoder &decoder,
+                                           std::uint64_t room, std::uint64_t began_ns,
+                                           Method method,
                                            std::shared_ptr<const EncodeOptions> encode,
                                            std::uint64_t deadline_ns, const RequestNotes &notes) {
-  const std::uint64_t began_ns = monotonic_ns();
   std::byte *at = reserve(room);
   if (at == nullptr)
     return Admission{};
   sink_.reset({at + kRecordDataOffset, room - kRecordDataOffset - max_table_bytes(max_inputs_)});
-  const auto decoded = decode_predict(body, *signatures_, decode, sink_);
+  const auto decoded = decoder.decode(sink_);
   if (!decoded)
     return decoded.error();
   if (!sink_.complete())
@@ -138,7 +140,7 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id,
                            .encode = std::move(encode),
                            .signature = request.signature_index,
                            .api = notes.api,
-                           .format = request.format});
+                           .form = {method, request.format, request.rows}});
   measure_submit(requests_.back(), fields.time_b_ns - began_ns, notes);
   return Admission{true, request.rows};
 }
@@ -146,8 +148,13 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id,
 Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
                                  const DecodeOptions &decode) const {
   const std::uint64_t began_ns = monotonic_ns();
-  MemoryFileSink sink(max_inputs_, decoded_bytes_bound(body, *signatures_), max_payload_bytes_);
-  const auto decoded = decode_predict(body, *signatures_, decode, sink);
+  return draft_of(RequestDecoder(body, *signatures_, decode), began_ns, decode.method);
+}
+
+Result<Draft> FrontPort::draft_of(const RequestDecoder &decoder, std::uint64_t began_ns,
+                                  Method method) const {
+  MemoryFileSink sink(max_inputs_, decoder.bound(), max_payload_bytes_);
+  const auto decoded = decoder.decode(sink);
   if (!decoded)
     return decoded.error();
   if (!sink.complete())
@@ -158,7 +165,7 @@ Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
   draft.data_bytes = sink.data_bytes();
   draft.rows = decoded.value().rows;
   draft.signature = decoded.value().signature_index;
-  draft.format = decoded.value().format;
+  draft.form = {method, decoded.value().format, draft.rows};
   draft.file = sink.take_file();
   draft.decode_ns = monotonic_ns() - began_ns;
   return draft;
@@ -191,7 +198,7 @@ Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
                            .encode = std::move(encode),
                            .signature = draft.signature,
                            .api = notes.api,
-                           .format = draft.format});
+                           .form = draft.form});
   measure_submit(requests_.back(), draft.decode_ns, notes);
   return {true, draft.rows};
 }
@@ -305,7 +312,7 @@ bool FrontPort::push_again(FrontPort &dead, std::uint64_t request_id, bool alone
                                 .encode = std::move(old->encode),
                                 .signature = old->signature,
                                 .api = old->api,
-                                .format = old->format});
+                                .form = old->form});
   dead.settle(*old, Status::kAnswered);
   return true;
 }

@@ -128,7 +128,7 @@ void FrontPort::measure_run(const RecordHeader &reply, RequestMetrics &metrics) 
 TakenReply FrontPort::take(const RecordHeader &reply, InFlight &request) {
   TakenReply taken;
   taken.request_id = request.request_id;
-  taken.format = request.format;
+  taken.form = request.form;
   taken.encode = std::move(request.encode);
   taken.run_ns = reply.time_a_ns;
   taken.wait_ns = reply.time_b_ns;
@@ -160,7 +160,7 @@ std::unique_ptr<HeldReply> FrontPort::hold(const TakenReply &taken) {
   held->encode_ = taken.encode;
   held->metrics_ = {metrics_, taken.metrics}; // keeps all of them alive
   held->data_bytes_ = taken.data_bytes;
-  held->format_ = taken.format;
+  held->form_ = taken.form;
   if (taken_payload_.data() != nullptr) {
     // The ring can go on: only undeclared names still point into the record.
     for (NamedTensor &output : held->outputs_)

@@ -52,8 +52,8 @@ private:
   // Names that the signature does not have are passed over, and so are repetitions: TF Serving
   // takes the first.
   const char *take_member(const StringToken &name, const char *p) {
-    const auto index =
-        signature_.find_input(name.escaped ? unescape(name, end_) : std::string(name.raw()));
+    std::string storage;
+    const auto index = signature_.find_input(plain_text(name, end_, storage));
     if (index && !seen_[*index])
       return take_value(p, *index);
     return skip_value(p, end_, 2, {scope_.options.max_depth}, scope_.faults.syntax);

@@ -96,22 +96,23 @@ private:
   }
 
   const char *take_member(const StringToken &name, const char *name_at, const char *p) {
-    const std::string plain = name.escaped ? unescape(name, end_) : std::string(name.raw());
+    std::string storage;
+    const std::string_view plain = plain_text(name, end_, storage);
     const auto index = signature_.find_input(plain);
     if (!index) {
       scope_.faults.set(ErrorCode::kUnknownInput, name_at,
                         "JSON object: does not have named input: " + excerpt(plain),
                         suggest(plain, input_names(signature_)));
-      return wrap(&plain);
+      return wrap(plain);
     }
     Column &column = columns_[*index];
     if (column.rows > row_) {
       scope_.faults.set(ErrorCode::kDuplicateInput, name_at,
-                        "JSON object: has named input twice: " + plain);
-      return wrap(&plain);
+                        "JSON object: has named input twice: " + excerpt(plain));
+      return wrap(plain);
     }
     p = take_row(column, p);
-    return p != nullptr ? p : wrap(&plain);
+    return p != nullptr ? p : wrap(plain);
   }
 
   const char *take_values(const char *p) {
@@ -122,7 +123,7 @@ private:
         return wrong_kind(p, "Expecting value/list but got object");
       p = take_row(column, p);
       if (p == nullptr)
-        return wrap(nullptr);
+        return wrap();
       p = scan_delimiter(p, end_, false, closed, scope_.faults.syntax);
       if (p == nullptr)
         return nullptr;
@@ -140,10 +141,10 @@ private:
     if (run.next != nullptr && run.closed)
       return run.next;
     if (run.next != nullptr)
-      return explain_row(column, run.next) != nullptr ? nullptr : wrap(nullptr);
+      return explain_row(column, run.next) != nullptr ? nullptr : wrap();
     if (scope_.faults.semantic && is_row_object(scope_.faults.semantic->value))
       return wrong_kind(scope_.faults.semantic->value, "Expecting value/list but got object");
-    return wrap(nullptr);
+    return wrap();
   }
 
   const char *take_row(Column &column, const char *p) {
@@ -232,14 +233,13 @@ private:
   }
 
   // Puts TF Serving's words about the element before a semantic fault.
-  const char *wrap(const std::string *key) {
+  const char *wrap(std::optional<std::string_view> key = std::nullopt) {
     if (!scope_.faults.semantic || scope_.faults.syntax.fault != SyntaxFault::kNone)
       return nullptr;
     Fault &fault = *scope_.faults.semantic;
     const bool unimplemented = fault.code == ErrorCode::kUnsupportedDtype;
     fault.message = "Failed to process element: " + std::to_string(row_) +
-                    (key != nullptr ? " key: " + excerpt(*key) : "") +
-                    " of 'instances' list. Error: " +
+                    (key ? " key: " + excerpt(*key) : "") + " of 'instances' list. Error: " +
                     (unimplemented ? "UNIMPLEMENTED: " : "INVALID_ARGUMENT: ") + fault.message;
     return nullptr;
   }

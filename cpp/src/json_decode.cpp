@@ -8,12 +8,11 @@
 #include "headrace/json_decode.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "headrace/utf8.hpp"
 
 #include "decode_fault.hpp"
-#include "headrace/json_write.hpp"
+#include "json_document.hpp"
 #include "json_place.hpp"
 #include "json_string.hpp"
 #include "json_syntax.hpp"
@@ -71,24 +70,16 @@ private:
 
   // The whole body's syntax, with the tensors on the way. False with a syntax error set.
   bool read_body() {
-    const char *p = scope_.text.begin;
-    if (end_ - p >= 3 && std::memcmp(p, "\xEF\xBB\xBF", 3) == 0)
-      p += 3;
-    p = skip_blanks(p, end_);
-    root_ = p;
-    const char c = peek(p, end_);
-    if (c == '\0' || c == ']' || c == '}' || c == ',' || c == ':')
-      return scope_.faults.syntax.set(SyntaxFault::kEmpty, p) != nullptr;
-    if (c == '{')
+    const char *p = root_ = find_root(scope_.text, scope_.faults.syntax);
+    if (p == nullptr)
+      return false;
+    if (*p == '{')
       p = read_members(p);
-    else if (c == '[' && scope_.options.bare_list)
+    else if (*p == '[' && scope_.options.bare_list)
       p = read_tensors(Form::kInstances, p, 0);
     else
       p = skip_value(p, end_, 0, rules_, scope_.faults.syntax);
-    if (p == nullptr)
-      return false;
-    p = skip_blanks(p, end_);
-    return p == end_ || scope_.faults.syntax.set(SyntaxFault::kTrailing, p) != nullptr;
+    return p != nullptr && check_end(p, scope_.text, scope_.faults.syntax);
   }
 
   const char *read_members(const char *p) {
@@ -185,15 +176,10 @@ private:
   bool judge_envelope() {
     if (rules_.check_utf8) // unreachable while every byte is within a string or refused by syntax
       return scope_.faults.syntax.set(SyntaxFault::kUtf8, scope_.text.begin) != nullptr;
-    const char kind = *root_;
-    if (kind != '{' && !(kind == '[' && scope_.options.bare_list))
-      return fail(ErrorCode::kStructure, root_,
-                  "JSON Value: " + excerpt_of_value(scope_.text, root_) + " Is not object");
-    if (named_at_ != nullptr && *named_at_ != '"')
-      return fail(ErrorCode::kStructure, named_at_,
-                  "JSON Value: " + excerpt_of_value(scope_.text, root_) +
-                      " not formatted correctly. 'signature_name' key must be a string value.");
-    return true;
+    if (!(*root_ == '[' && scope_.options.bare_list) &&
+        !check_object(root_, scope_.text, scope_.faults))
+      return false;
+    return check_signature_name(named_at_, root_, scope_.text, scope_.faults);
   }
 
   bool judge() { return judge_envelope() && judge_signature() && judge_form() && judge_tensors(); }

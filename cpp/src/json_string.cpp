@@ -115,6 +115,13 @@ std::string unescape(const StringToken &token, const char *text_end) {
   return bytes;
 }
 
+std::string_view plain_text(const StringToken &token, const char *text_end, std::string &storage) {
+  if (!token.escaped)
+    return token.raw();
+  storage = unescape(token, text_end);
+  return storage;
+}
+
 bool equals(const StringToken &token, std::string_view plain, const char *text_end) {
   if (!token.escaped)
     return token.raw() == plain;

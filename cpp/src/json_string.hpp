@@ -17,6 +17,9 @@ inline constexpr std::size_t kUnescapeSlack = 64;
 std::size_t unescape(const StringToken &token, const char *text_end, std::byte *out) noexcept;
 std::string unescape(const StringToken &token, const char *text_end);
 
+/// The string's bytes: a view of the text itself where nothing is escaped, else of `storage`.
+std::string_view plain_text(const StringToken &token, const char *text_end, std::string &storage);
+
 /// Does the string, unescaped, equal `plain`?
 bool equals(const StringToken &token, std::string_view plain, const char *text_end);
 

@@ -3,7 +3,7 @@
 // A kernel takes what is common and plain, as fast as it can, and stops at anything else; the
 // caller (tensor_filler.cpp) then judges that one element with the exact functions, and resumes.
 // So a kernel never reports an error, and variants for other instruction sets need only agree on
-// the elements that they take. Which kernel serves a dtype is chosen once, at first use.
+// the elements that they take. number_kernel is the one place that chooses between them.
 #pragma once
 
 #include <cstddef>

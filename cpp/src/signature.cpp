@@ -24,10 +24,17 @@ void sort_by_name(Signature::Specs &specs) {
 
 } // namespace
 
-Signature::Signature(std::string name, Specs inputs, Specs outputs)
-    : name_(std::move(name)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+Signature::Signature(std::string name, Specs inputs, Specs outputs,
+                     std::vector<std::string> float_features)
+    : name_(std::move(name)), inputs_(std::move(inputs)), outputs_(std::move(outputs)),
+      float_features_(std::move(float_features)) {
   sort_by_name(inputs_);
   sort_by_name(outputs_);
+  std::sort(float_features_.begin(), float_features_.end());
+}
+
+bool Signature::is_float_feature(std::string_view feature) const noexcept {
+  return std::binary_search(float_features_.begin(), float_features_.end(), feature);
 }
 
 std::optional<std::size_t> Signature::find_input(std::string_view name) const noexcept {

@@ -367,16 +367,8 @@ const char *TensorFiller::take_base64(const char *p, const char *next, const Str
   if (!make_room(base64_bound(characters.size())))
     return no_room(p);
   const Base64Result result = decode_base64(characters, room_.subspan(used_));
-  if (!result) {
-    const char *const at = raw_position(token, result.bad);
-    const std::string what =
-        at == token.end ? "the text ends too early"
-                        : "character '" + excerpt(between(at, at + 1)) + "' does not belong there";
-    scope_.faults.set(ErrorCode::kBase64, at, "Unable to base64 decode",
-                      "input '" + name_ + "': " + what);
-    scope_.faults.semantic->value = p;
-    return nullptr;
-  }
+  if (!result)
+    return refuse_base64(token, result.bad, p, "input '" + name_ + "'", scope_.faults);
   used_ += result.bytes;
   ends_.push_back(used_);
   ++count_;

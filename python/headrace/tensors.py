@@ -49,11 +49,15 @@ class Signature:
         inputs: Input name to spec.
         outputs: Output name to spec.
         method_name: As the SavedModel has it, such as ``tensorflow/serving/predict``.
+        float_features: Of the serialized Examples that it takes, the features that it parses as
+            floats, where that is known: whole numbers sent for them by classify and regress become
+            floats.
     """
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
     method_name: str = "tensorflow/serving/predict"
+    float_features: frozenset[str] = frozenset()
 
 
 def compile_signatures(
@@ -72,7 +76,12 @@ def compile_signatures(
                 _specs(signature.outputs if isinstance(signature, Signature) else {}),
             )
             for name, signature in signatures.items()
-        ]
+        ],
+        float_features={
+            name: list(signature.float_features)
+            for name, signature in signatures.items()
+            if isinstance(signature, Signature) and signature.float_features
+        },
     )
 
 

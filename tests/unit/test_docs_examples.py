@@ -24,12 +24,13 @@ class Example(NamedTuple):
 
     page: str
     model: str
+    verb: str
     body: Any
     answer: Any
 
 
 def examples() -> list[Example]:
-    """Every predict by curl on the pages, and in the README."""
+    """Every request by curl on the pages, and in the README."""
     found = []
     for page, path in [*pages().items(), ("README", README)]:
         text = path.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -37,8 +38,8 @@ def examples() -> list[Example]:
             r"^(curl -d .*)\n(?:```\n\n```json\n|# )(.*)$", text, re.MULTILINE
         ):
             _, _, body, url = shlex.split(command)
-            model = url.rpartition("/")[2].removesuffix(":predict")
-            found.append(Example(page, model, json.loads(body), json.loads(answer)))
+            model, _, verb = url.rpartition("/")[2].partition(":")
+            found.append(Example(page, model, verb, json.loads(body), json.loads(answer)))
     return found
 
 
@@ -48,6 +49,12 @@ def half_plus_three(body: Any) -> Any:
         x = x["x"]
     y = [(row["x"] if isinstance(row, dict) else row) / 2 + 3 for row in x]
     return {"predictions" if "instances" in body else "outputs": y}
+
+
+def half_plus_three_of_examples(body: Any, verb: str) -> Any:
+    examples = [body.get("context", {}) | example for example in body["examples"]]
+    y = [example["x"] / 2 + 3 for example in examples]
+    return {"results": y if verb == "regress" else [[["", value]] for value in y]}
 
 
 def text_length(body: Any) -> Any:
@@ -83,6 +90,10 @@ def test_there_are_examples_on_each_page_that_has_requests() -> None:
 def test_answer_is_what_the_model_computes(example: Example) -> None:
     if example.model == "half":
         assert example.answer["error"].startswith("Servable not found for request: Latest(half)")
+        return
+    if example.verb != "predict":
+        answer = half_plus_three_of_examples(example.body, example.verb)
+        assert json.dumps(answer) == json.dumps(example.answer)
         return
     model = {"half_plus_three": half_plus_three, "text_length": text_length}[example.model]
     assert json.dumps(model(example.body)) == json.dumps(example.answer)

@@ -17,15 +17,16 @@
 #include <string>
 #include <vector>
 
+#include "headrace/answer.hpp"
 #include "headrace/channel.hpp"
 #include "headrace/doorbell.hpp"
 #include "headrace/error.hpp"
-#include "headrace/format.hpp"
 #include "headrace/json_decode.hpp"
 #include "headrace/json_encode.hpp"
 #include "headrace/port_metrics.hpp"
 #include "headrace/record.hpp"
 #include "headrace/record_sink.hpp"
+#include "headrace/request_decoder.hpp"
 #include "headrace/signature.hpp"
 
 namespace headrace {
@@ -39,7 +40,7 @@ struct Draft {
   std::uint64_t rows = 0;
   std::uint64_t decode_ns = 0;
   std::size_t signature = 0;
-  Format format = Format::kRow;
+  AnswerForm form;
 };
 
 /// What became of a request that decoded.
@@ -108,7 +109,7 @@ public:
 
   std::span<const NamedTensor> outputs() const noexcept { return outputs_; }
   std::uint64_t data_bytes() const noexcept { return data_bytes_; }
-  Format format() const noexcept { return format_; }
+  const AnswerForm &form() const noexcept { return form_; }
   /// Whether the ring cannot free the record, nor those after it, while this lives.
   bool is_in_ring() const noexcept { return ledger_ != nullptr; }
   /// Null: the request came without.
@@ -129,7 +130,7 @@ private:
   std::shared_ptr<const EncodeOptions> encode_;
   std::shared_ptr<RequestMetrics> metrics_; // part of the port's
   std::uint64_t data_bytes_ = 0;
-  Format format_ = Format::kRow;
+  AnswerForm form_;
 };
 
 /// One reply as the port shows it: valid until the next call of `next_reply` or `finish_taking`.
@@ -140,7 +141,7 @@ struct TakenReply {
   std::optional<ErrorText> error;
   std::span<const NamedTensor> outputs; ///< if it is no error
   std::uint64_t data_bytes = 0;
-  Format format = Format::kRow;
+  AnswerForm form;
   std::shared_ptr<const EncodeOptions> encode; ///< as submitted; may be null
   RequestMetrics *metrics = nullptr;           ///< of its signature and API; the port's
 };
@@ -229,16 +230,18 @@ private:
     std::shared_ptr<const EncodeOptions> encode;
     std::size_t signature = 0;
     std::uint8_t api = 0;
-    Format format = Format::kRow;
+    AnswerForm form;
     Status status = Status::kOpen;
   };
 
   std::byte *reserve(std::uint64_t bytes);
   void publish(std::uint32_t length, InFlight &&request);
-  Result<Admission> submit_inline(std::uint64_t request_id, std::span<const std::byte> body,
-                                  std::uint64_t room, const DecodeOptions &decode,
+  Result<Admission> submit_inline(std::uint64_t request_id, const RequestDecoder &decoder,
+                                  std::uint64_t room, std::uint64_t began_ns, Method method,
                                   std::shared_ptr<const EncodeOptions> encode,
                                   std::uint64_t deadline_ns, const RequestNotes &notes);
+  Result<Draft> draft_of(const RequestDecoder &decoder, std::uint64_t began_ns,
+                         Method method) const;
   void measure_submit(const InFlight &request, std::uint64_t decode_ns, const RequestNotes &notes);
   void measure_run(const RecordHeader &reply, RequestMetrics &metrics);
   std::uint64_t record_room(std::uint64_t data_bound) const noexcept;

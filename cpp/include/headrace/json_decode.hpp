@@ -14,6 +14,7 @@
 
 #include "headrace/error.hpp"
 #include "headrace/format.hpp"
+#include "headrace/method.hpp"
 #include "headrace/signature.hpp"
 #include "headrace/tensor.hpp"
 
@@ -23,12 +24,13 @@ struct DecodeOptions {
   /// Signature of a body without `signature_name`, or with an empty one. The view must outlive the
   /// options.
   std::string_view default_signature = "serving_default";
-  bool check_shapes = false;      ///< declared shapes are checked, a declared 1 for any: kShape
-  bool integral_floats = false;   ///< `1.0` and `1e3` are integers too
-  bool bare_list = false;         ///< the body may be the bare list of instances
-  bool finite_only = false;       ///< NaN and infinity tokens are refused: kNonFinite
-  bool keep_extra = false;        ///< collect other top-level members
-  std::size_t max_depth = 10'000; ///< nesting of members that are not tensors; beyond: kTooDeep
+  bool check_shapes = false;        ///< declared shapes are checked, a declared 1 for any: kShape
+  bool integral_floats = false;     ///< `1.0` and `1e3` are integers too
+  bool bare_list = false;           ///< the body may be the bare list of instances
+  bool finite_only = false;         ///< NaN and infinity tokens are refused: kNonFinite
+  bool keep_extra = false;          ///< collect other top-level members
+  std::size_t max_depth = 10'000;   ///< nesting of members that are not tensors; beyond: kTooDeep
+  Method method = Method::kPredict; ///< what RequestDecoder takes the body for
 };
 
 struct PredictRequest {

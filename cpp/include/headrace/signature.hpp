@@ -17,12 +17,16 @@ class Signature {
 public:
   using Specs = std::vector<std::pair<std::string, TensorSpec>>;
 
-  /// Sorts both by name (bytewise). Names are unique: the caller's duty.
-  Signature(std::string name, Specs inputs, Specs outputs);
+  /// Sorts all by name (bytewise). Names are unique: the caller's duty.
+  Signature(std::string name, Specs inputs, Specs outputs,
+            std::vector<std::string> float_features = {});
 
   const std::string &name() const noexcept { return name_; }
   const Specs &inputs() const noexcept { return inputs_; }
   const Specs &outputs() const noexcept { return outputs_; }
+  /// Whether the Examples that the signature takes hold floats under this name, where that is
+  /// known.
+  bool is_float_feature(std::string_view feature) const noexcept;
   /// Place of an input in `inputs()`.
   std::optional<std::size_t> find_input(std::string_view name) const noexcept;
 
@@ -30,6 +34,7 @@ private:
   std::string name_;
   Specs inputs_;
   Specs outputs_;
+  std::vector<std::string> float_features_;
 };
 
 /// All signatures of one model version, sorted by name. Immutable after construction.

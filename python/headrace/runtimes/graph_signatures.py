@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from headrace.errors import SpecError
 from headrace.runtimes.base import Array
+from headrace.runtimes.parse_specs import ParseSpecs
 from headrace.tensors import Signature, TensorSpec
 
 __all__ = ["GraphSignature", "read_signatures"]
@@ -50,24 +51,30 @@ def read_signatures(meta_graph: Any, graph: Any) -> dict[str, GraphSignature]:
     One that names tensors which the graph lacks can never run: it is left out, with a warning.
     """
     signatures = {}
+    parse_specs = ParseSpecs(meta_graph.graph_def)
     for name, definition in meta_graph.signature_def.items():
         if name in _INTERNAL:
             continue
         try:
-            signatures[name] = _read(definition, graph)
+            signatures[name] = _read(definition, graph, parse_specs)
         except (KeyError, ValueError, SpecError) as error:
             _log.warning("signature %r is left out: %s", name, error.args[0])
     return signatures
 
 
-def _read(definition: Any, graph: Any) -> GraphSignature:
+def _read(definition: Any, graph: Any, parse_specs: ParseSpecs) -> GraphSignature:
     inputs = dict(sorted(definition.inputs.items()))
     outputs = dict(sorted(definition.outputs.items()))
+    specs = {key: _spec(info, graph) for key, info in inputs.items()}
     return GraphSignature(
         Signature(
-            {key: _spec(info, graph) for key, info in inputs.items()},
+            specs,
             {key: _spec(info, graph) for key, info in outputs.items()},
             definition.method_name,
+            # Only what takes nothing but strings may take Examples.
+            parse_specs.float_features(next(iter(inputs.values())).name)
+            if [spec.dtype for spec in specs.values()] == ["string"]
+            else frozenset(),
         ),
         {key: info.name for key, info in inputs.items()},
         {key: info.name for key, info in outputs.items()},

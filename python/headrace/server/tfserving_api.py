@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace._core import DecodeOptions, EncodeOptions
-from headrace.codec import check_predict
+from headrace.codec import check_examples, check_predict
 from headrace.dialects.tfserving.errors import Failure, failure_of
 from headrace.dialects.tfserving.routes import Route, parse_target
 from headrace.dialects.tfserving.status import VersionStatus, metadata_body, status_body
@@ -65,7 +65,12 @@ class TensorFlowServingApi:
         self._options = options
         self._metrics = metrics
         self._headers: Headers = _CORS if options.cors else ()
-        self._decode = DecodeOptions(check_shapes=True, max_depth=inference.max_json_depth)
+        self._decode = {
+            method: DecodeOptions(
+                check_shapes=True, max_depth=inference.max_json_depth, method=method
+            )
+            for method in ("predict", "classify", "regress")
+        }
 
     def handler(self, head: Head) -> Handler:
         """What answers requests with this head; gives it the meter that counts them."""
@@ -81,35 +86,33 @@ class TensorFlowServingApi:
         assert isinstance(route, Route)
         assert isinstance(wishes, Wishes)
         match route.verb:
-            case "predict":
-                return _Predict(self, route, wishes)
             case "status":
                 return self._guard(partial(self._status, route))
             case "metadata":
                 return self._guard(partial(self._metadata, route))
-        failure = Failure(501, f"The {route.verb} API is not implemented yet")
-        return partial(self._refuse, failure)
+        return _Run(self, route, wishes)
 
     def _meter(self, route: Route | Failure) -> RequestMeter:
         if isinstance(route, Failure):
             return self._metrics.meter("", "")
         return self._metrics.meter(route.model if route.model in self._registry else "", route.verb)
 
-    def predict(self, predict: _Predict, exchange: Exchange) -> None:
-        """Send a predict to its endpoint.
+    def run(self, run: _Run, exchange: Exchange) -> None:
+        """Send a predict, classify or regress to its endpoint.
 
         Raises:
             HeadraceError: What `failure_of` has an answer for.
         """
-        route = predict.route
+        route = run.route
         try:
             endpoint = self._registry.find(route.model, route.version, route.label)
         except ModelError:
             # What is wrong with the body itself is said first.
-            check_predict(exchange.request.body, max_depth=self._inference.max_json_depth)
+            check = check_predict if route.verb == "predict" else check_examples
+            check(exchange.request.body, max_depth=self._inference.max_json_depth)
             raise
         self._inference.submit(
-            endpoint, exchange, predict, decode=self._decode, encode=predict.options
+            endpoint, exchange, run, decode=self._decode[route.verb], encode=run.options
         )
 
     def encode_options(self, wishes: Wishes) -> EncodeOptions:
@@ -171,8 +174,8 @@ class TensorFlowServingApi:
         self.respond(exchange, body)
 
 
-class _Predict:
-    """The handler of one predict route, and how its answers go out."""
+class _Run:
+    """The handler of one route that runs a model, and how its answers go out."""
 
     __slots__ = ("_api", "options", "route")
 
@@ -183,7 +186,7 @@ class _Predict:
 
     def __call__(self, exchange: Exchange) -> None:
         try:
-            self._api.predict(self, exchange)
+            self._api.run(self, exchange)
         except HeadraceError as error:
             self._api.fail(exchange, error)
 

@@ -161,6 +161,7 @@ def signatures_to_json(signatures: Mapping[str, Signature]) -> dict[str, Any]:
             "inputs": {key: [spec.dtype, spec.shape] for key, spec in signature.inputs.items()},
             "outputs": {key: [spec.dtype, spec.shape] for key, spec in signature.outputs.items()},
             "method_name": signature.method_name,
+            "float_features": sorted(signature.float_features),
         }
         for name, signature in signatures.items()
     }
@@ -173,6 +174,7 @@ def signatures_from_json(body: Mapping[str, Any]) -> dict[str, Signature]:
             {key: TensorSpec(*spec) for key, spec in value["inputs"].items()},
             {key: TensorSpec(*spec) for key, spec in value["outputs"].items()},
             value["method_name"],
+            frozenset(value["float_features"]),
         )
         for name, value in body.items()
     }
