@@ -49,7 +49,7 @@ struct PyFrontPort {
   ByteBuffer text;
 };
 
-std::uint64_t admit(const PyFrontPort &self, const Admission &admission) {
+std::uint64_t admit(PyFrontPort &self, const Admission &admission) {
   if (admission.accepted)
     return admission.rows;
   raise("OverloadError", "no room for the request: " + std::to_string(self.port.in_flight()) +
@@ -280,7 +280,7 @@ void register_port(py::module_ &m) {
       .def_property_readonly("in_flight_rows",
                              [](const PyFrontPort &s) { return s.port.in_flight_rows(); })
       .def_property_readonly("in_flight_bytes",
-                             [](const PyFrontPort &s) { return s.port.in_flight_bytes(); })
+                             [](PyFrontPort &s) { return s.port.in_flight_bytes(); })
       .def_property_readonly("capacity_bytes",
                              [](const PyFrontPort &s) { return s.port.capacity_bytes(); })
       .def_property_readonly("max_inline_bytes",

@@ -55,6 +55,11 @@ std::uint64_t FrontPort::max_inline_bytes() const noexcept {
   return channel_->requests().capacity() / kInlineFraction;
 }
 
+std::uint64_t FrontPort::in_flight_bytes() noexcept {
+  free_requests();
+  return writer_.used() + payload_bytes_;
+}
+
 std::uint64_t FrontPort::running_since_ns() const noexcept {
   // A note on its own: nothing is read by way of it.
   return channel_->requests().header().running_since_ns.load(std::memory_order_relaxed);

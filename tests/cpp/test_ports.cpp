@@ -183,6 +183,18 @@ BOOST_AUTO_TEST_CASE(a_run_is_measured_once_and_each_of_its_requests_too) {
   BOOST_TEST(measured->batch_requests.read().total == 3U);
 }
 
+BOOST_AUTO_TEST_CASE(room_of_cancelled_requests_is_free_once_the_worker_has_passed_them) {
+  Link link;
+  Collector collector({link.worker()});
+  for (std::uint64_t id = 0; id < 20; ++id)
+    link.submit(id, numbers({1}));
+  for (std::uint64_t id = 0; id < 20; ++id)
+    BOOST_REQUIRE(link.front.cancel(id));
+  BOOST_TEST(link.front.in_flight_bytes() > 0U); // the worker may look at them yet
+  BOOST_TEST((collector.collect(10, 0).what == Collected::kTimeout));
+  BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(strings_are_stacked) {
   Link link;
   Collector collector({link.worker()});

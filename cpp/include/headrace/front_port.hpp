@@ -203,8 +203,10 @@ public:
   int doorbell() const noexcept { return channel_->reply_bell(); }
   std::size_t in_flight() const noexcept { return open_requests_; }
   std::uint64_t in_flight_rows() const noexcept { return open_rows_; }
-  /// Bytes of the ring that are not free, and of the memfds of requests in flight.
-  std::uint64_t in_flight_bytes() const noexcept { return writer_.used() + payload_bytes_; }
+  /// Bytes of the ring that are not free, and of the memfds of requests in flight. Frees first what
+  /// was cancelled and passed since: whoever admits by this figure would else wait for a submit
+  /// that it refuses.
+  std::uint64_t in_flight_bytes() noexcept;
   std::uint64_t capacity_bytes() const noexcept { return channel_->requests().capacity(); }
   /// A body whose bound is above travels by reference.
   std::uint64_t max_inline_bytes() const noexcept;
