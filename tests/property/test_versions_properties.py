@@ -17,7 +17,13 @@ from headrace.serving.versions import (
 BASE = Path("/models/half")
 NAMES = st.one_of(
     st.from_regex(r"0{0,3}[0-9]{1,4}", fullmatch=True),
-    st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=20),
+    # Python gives names that are not UTF-8 with U+DC80 to U+DCFF, and with no other surrogates.
+    st.text(
+        st.characters(exclude_characters="/\0", exclude_categories=("Cs",))
+        | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF, categories=("Cs",)),
+        min_size=1,
+        max_size=20,
+    ),
 )
 ENTRIES = st.lists(st.builds(Entry, NAMES, st.booleans()), unique_by=lambda e: e.name, max_size=30)
 
