@@ -27,10 +27,19 @@ print(json.dumps({name: {key: value.numpy().tolist() for key, value in answer.it
 """
 
 
+# In a process of its own: this one may have imported TensorFlow for other tests.
+MAKE = """
+import pathlib, sys
+from headrace.cli import demo
+demo.make_model(pathlib.Path(sys.argv[1]))
+sys.exit("this process imported TensorFlow" if "tensorflow" in sys.modules else 0)
+"""
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("demo")
-    demo.make_model(directory)
+    subprocess.run([sys.executable, "-c", MAKE, str(directory)], check=True, timeout=120)
     return directory
 
 

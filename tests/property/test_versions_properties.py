@@ -17,10 +17,10 @@ from headrace.serving.versions import (
 BASE = Path("/models/half")
 NAMES = st.one_of(
     st.from_regex(r"0{0,3}[0-9]{1,4}", fullmatch=True),
-    # Of the surrogates the file system gives only those that stand for bytes that are not UTF-8.
+    # Python gives names that are not UTF-8 with U+DC80 to U+DCFF, and with no other surrogates.
     st.text(
-        st.characters(exclude_characters="/\0", exclude_categories=["Cs"])
-        | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF),
+        st.characters(exclude_characters="/\0", exclude_categories=("Cs",))
+        | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF, categories=("Cs",)),
         min_size=1,
         max_size=20,
     ),

@@ -43,7 +43,8 @@ def serve(
         The exit status: 0 after a signal; 1 where a port cannot be opened, or certificate, key or
         tokens cannot be used.
     """
-    return uvloop.run(_serve(options, on_ready))
+    status: int = uvloop.run(_serve(options, on_ready))
+    return status
 
 
 async def _serve(options: FrontEndOptions, on_ready: Callable[[Sequence[str]], None] | None) -> int:
