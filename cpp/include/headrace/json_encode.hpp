@@ -35,8 +35,8 @@ struct EncodeOptions {
   bool invalid_utf8_as_b64 = false;
   /// The outputs wanted; empty: all of them.
   std::vector<std::string> outputs{};
-}; else an error
-  std::vector<std::string> outputs{}; ///< the outputs wanted; empty: all of them
+};
+else an error std::vector<std::string> outputs{}; ///< the outputs wanted; empty: all of them
 };
 
 /// Appends the body of a predict response to `out`: `{"predictions": [...]}` or `{"outputs": ...}`.
