@@ -43,6 +43,7 @@ def test_every_flag_reaches_its_part() -> None:
         "header_timeout": 6.0,
         "body_timeout": 7.0,
         "rest_api_timeout_in_ms": 1500,
+        "rest_api_enable_cors_support": True,
         "max_json_depth": 8,
         "max_in_flight_rows": 9,
         "max_in_flight_bytes": 10,
@@ -69,7 +70,7 @@ def test_every_flag_reaches_its_part() -> None:
     assert configure({**HALF, **flags}) == ServerConfig(
         MODELS,
         HttpConfig(Address("::1", 0), 1, 2, 3, 4, 5.0, 6.0, 7.0),
-        RequestConfig(1.5, 8, 9, 10),
+        RequestConfig(1.5, True, 8, 9, 10),
         WorkerConfig(True, "cpu", ("serve", "tpu"), 2, 3, 11.0, 12, 13, 14, 15),
         LifecycleConfig(16.0, 17, 0.25, 18.0, 19.0),
         SecurityConfig(Path("/cert.pem"), Path("/key.pem"), Path("/tokens"), True),

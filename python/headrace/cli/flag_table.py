@@ -201,8 +201,6 @@ TF_SERVING_FLAGS = (
         BOOLEAN,
         False,
         "CORS headers on every answer",
-        "CORS headers are not sent",
-        (False,),
     ),
     Flag("model_name", TEXT, "default", "name of the single model"),
     Flag(

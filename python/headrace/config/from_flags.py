@@ -53,6 +53,7 @@ def server_config(
         ),
         requests=RequestConfig(
             timeout_s=_above_zero(flags["rest_api_timeout_in_ms"] / 1e3),
+            cors=flags["rest_api_enable_cors_support"],
             max_json_depth=flags["max_json_depth"],
             max_in_flight_rows=flags["max_in_flight_rows"],
             max_in_flight_bytes=flags["max_in_flight_bytes"],

@@ -73,12 +73,14 @@ class RequestConfig:
 
     Attributes:
         timeout_s: From a request's arrival to its answer, else 504; None: no limit.
+        cors: Whether answers carry the headers that let pages of other origins read them.
         max_json_depth: Nesting of those members of a body that nobody reads.
         max_in_flight_rows: Rows accepted and not answered per version; beyond: 503.
         max_in_flight_bytes: Tensor bytes likewise.
     """
 
     timeout_s: float | None = 30.0
+    cors: bool = False
     max_json_depth: int = 10_000
     max_in_flight_rows: int = 1 << 17
     max_in_flight_bytes: int = 1 << 30

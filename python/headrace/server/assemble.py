@@ -9,6 +9,7 @@ from headrace.server.front_end import FrontEndOptions, SecurityOptions, WorkerDe
 from headrace.server.inference import InferenceOptions
 from headrace.server.limits import HttpLimits
 from headrace.server.models import ModelSource
+from headrace.server.tfserving_api import TensorFlowServingOptions
 
 __all__ = ["front_end_options"]
 
@@ -39,6 +40,7 @@ def front_end_options(
         inference=InferenceOptions(
             timeout_s=requests.timeout_s, max_json_depth=requests.max_json_depth
         ),
+        tfserving=TensorFlowServingOptions(cors=requests.cors),
         workers=WorkerDefaults(
             device=workers.device,
             tags=workers.saved_model_tags,

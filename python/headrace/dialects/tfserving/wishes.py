@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, cast
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_to_bytes
 
 from headrace.dialects.tfserving.errors import Failure
 
@@ -62,8 +62,8 @@ def parse_wishes(
         if name.startswith(_HEADER_PREFIX)
     }
     query = target.partition("?")[2].partition("#")[0]
-    pairs = parse_qsl(query.encode("latin-1"), keep_blank_values=True, max_num_fields=None)
-    given = named | {key.decode("latin-1"): value for key, value in pairs}
+    pairs = (field.partition("=") for field in query.split("&"))
+    given = named | {key: unquote_to_bytes(value.encode("latin-1")) for key, _, value in pairs}
     wishes = defaults
     for key, raw in given.items():
         value = raw.decode("utf-8", "backslashreplace")
