@@ -36,8 +36,6 @@ struct EncodeOptions {
   /// The outputs wanted; empty: all of them.
   std::vector<std::string> outputs{};
 };
-else an error std::vector<std::string> outputs{}; ///< the outputs wanted; empty: all of them
-};
 
 /// Appends the body of a predict response to `out`: `{"predictions": [...]}` or `{"outputs": ...}`.
 /// Outputs come in the order of their names (bytewise), whatever the order given. If only one is
