@@ -41,8 +41,9 @@ template <class T> bool by_kernel(DType dtype, const std::string &text, bool far
 }
 
 void check_floats(const std::string &text) {
-  const double wide = std::strtod(text.c_str(), nullptr);
-  const float narrow = std::strtof(text.c_str(), nullptr);
+  const char *const reference = text == "-0" ? "0" : text.c_str(); // an integer, hence unsigned
+  const double wide = std::strtod(reference, nullptr);
+  const float narrow = std::strtof(reference, nullptr);
   const NumberScan scan = scan_number(text.data(), text.data() + text.size());
   if (std::isinf(wide)) {
     BOOST_REQUIRE_MESSAGE(scan.fault == NumberFault::kTooBig, text);
@@ -188,9 +189,10 @@ template <int kExponent> void check_16(std::uint16_t (*round)(const Decimal &) n
     const std::size_t e = text.find('e');
     const std::string above = text.substr(0, e) + "0001" + text.substr(e);
     std::string mantissa = text.substr(0, e);
-    mantissa.erase(mantissa.find_last_not_of('0') + 1);
+    mantissa.erase(mantissa.find_last_not_of(".0") + 1);
     mantissa.back() = static_cast<char>(mantissa.back() - 1);
-    const std::string below = mantissa + "99999" + text.substr(e);
+    mantissa += mantissa.find('.') == std::string::npos ? ".99999" : "99999";
+    const std::string below = mantissa + text.substr(e);
     BOOST_REQUIRE_MESSAGE(round(parse(text)) == ((low & 1) == 0 ? low : low + 1), text);
     BOOST_REQUIRE_MESSAGE(round(parse(above)) == low + 1, above);
     BOOST_REQUIRE_MESSAGE(round(parse(below)) == low, below);
