@@ -26,7 +26,7 @@ from model_builders import python_model
 
 PATH = "/monitoring/prometheus/metrics"
 PREDICT = "/v1/models/half:predict"
-# What asks for the sleepy row holds the worker for so long; deadlines are shorter.
+# The sleepy row holds the worker until there is a file called awake.
 DOUBLE = """
     import os, time
     import numpy as np
@@ -40,15 +40,32 @@ DOUBLE = """
             for name in ("serving_default", "other")
         }
 
+        def load(self, path):
+            self.path = str(path)
+
         def predict(self, inputs):
             x = inputs["x"]
             if (x == 13).any():
                 raise ValueError("thirteen")
-            if (x == 14).any():
-                time.sleep(1)
+            while (x == 14).any() and not os.path.exists(self.path + "/awake"):
+                time.sleep(0.005)
             if (x == 15).any():
                 os._exit(1)
             return {"y": x * 2}
+"""
+SCORES = """
+    import numpy as np
+
+    class Model:
+        signatures = {
+            "serving_default": {
+                "inputs": {"inputs": ("string", (None,))},
+                "outputs": {"scores": ("float32", (None, None))},
+            }
+        }
+
+        def predict(self, inputs):
+            return {"scores": np.zeros((len(inputs["inputs"]), 2), np.float32)}
 """
 SLEEPY, FATAL, FAILING = [14], [15], [13]
 
@@ -84,9 +101,12 @@ class Client:
     def __init__(self, server: Server) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
 
-    def ask(self, method: str, target: str, body: object = None) -> tuple[int, bytes]:
+    def send(self, method: str, target: str, body: object = None) -> None:
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body)
         self._connection.request(method, target, sent)
+
+    def ask(self, method: str, target: str, body: object = None) -> tuple[int, bytes]:
+        self.send(method, target, body)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
 
@@ -212,23 +232,41 @@ def test_failures_of_the_model_are_measured_as_runs(client: Client) -> None:
     assert total(samples, "headrace_encode_seconds_count", signature="other") == 1
 
 
-def test_deadlines_and_clients_that_go_are_told_apart(model: Path) -> None:
-    inference = InferenceOptions(timeout_s=0.2)
+def test_clients_that_go_before_their_answer_are_cancelled(tmp_path: Path) -> None:
+    path = python_model(tmp_path / "half" / "3", DOUBLE)
     workers = WorkerDefaults(in_process=True)
     with (
-        Server(options=options(model, inference=inference, workers=workers)) as server,
+        Server(options=options(path.parent, workers=workers)) as server,
         closing(Client(server)) as client,
+        closing(Client(server)) as gone,
     ):
-        assert client.predict(*SLEEPY) == 504
-        gone = Client(server)
-        gone._connection.request("POST", PREDICT, json.dumps({"instances": SLEEPY}))
+        gone.send("POST", PREDICT, {"instances": SLEEPY})
         eventually(lambda: total(client.scrape(), "headrace_requests_in_flight"), 1)
         gone.close()
         eventually(lambda: total(client.scrape(), "headrace_requests_total", status="499"), 1)
-        samples = client.scrape()
+        (path / "awake").touch()
+        eventually(lambda: total(client.scrape(), "headrace_requests_in_flight"), 0)
         name = ":tensorflow:serving:request_count"
-        assert total(samples, name, status="DEADLINE_EXCEEDED") == 1
-        assert total(samples, name, status="CANCELLED") == 1
+        assert total(client.scrape(), name, status="CANCELLED") == 1
+        assert total(client.scrape(), name) == 1
+
+
+def test_requests_whose_deadline_passes_are_counted_so(tmp_path: Path) -> None:
+    path = python_model(tmp_path / "half" / "3", DOUBLE)
+    inference = InferenceOptions(timeout_s=0.1)
+    workers = WorkerDefaults(in_process=True)
+    with (
+        Server(options=options(path.parent, inference=inference, workers=workers)) as server,
+        closing(Client(server)) as client,
+    ):
+        assert client.predict(*SLEEPY) == 504
+        assert client.predict(1) == 504  # never run: the model is still busy
+        (path / "awake").touch()
+        eventually(lambda: total(client.scrape(), "headrace_requests_in_flight"), 0)
+        samples = client.scrape()
+        assert total(samples, ":tensorflow:serving:request_count", status="DEADLINE_EXCEEDED") == 2
+        assert total(samples, "headrace_decode_seconds_count") == 2
+        assert total(samples, "headrace_run_seconds_count") == 1
 
 
 def test_live_connections_return_to_the_one_that_scrapes(server: Server, client: Client) -> None:
@@ -393,6 +431,26 @@ def test_names_come_and_go_with_the_configuration(model: Path) -> None:
         eventually(lambda: client.ask("POST", late, body)[0], 404)
         samples = client.scrape()
         assert {of["model"] for of, _ in samples["headrace_requests"]} == {""}
+
+
+def test_examples_are_counted_under_their_api(tmp_path: Path) -> None:
+    base = tmp_path / "half"
+    python_model(base / "1", SCORES)
+    workers = WorkerDefaults(in_process=True)
+    with (
+        Server(options=options(base, workers=workers)) as server,
+        closing(Client(server)) as client,
+    ):
+        for number in (1, 2):
+            examples = {"examples": [{"x": 1.0}] * number}
+            assert client.ask("POST", "/v1/models/half:classify", examples)[0] == 200
+        samples = client.scrape()
+        assert total(samples, ":tensorflow:serving:request_example_count_total", model="half") == 3
+        assert total(samples, ":tensorflow:serving:request_example_counts_count", model="half") == 2
+        assert total(samples, ":tensorflow:serving:runtime_latency_count", API="Classify") == 2
+        assert total(samples, ":tensorflow:serving:request_latency_count", API="classify") == 2
+        for stage in ("receive", "decode", "wait", "run", "encode"):
+            assert total(samples, f"headrace_{stage}_seconds_count", api="classify") == 2
 
 
 def test_process_is_described(client: Client) -> None:
