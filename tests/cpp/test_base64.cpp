@@ -1,5 +1,4 @@
-#define BOOST_TEST_MODULE base64
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <random>
 #include <string>

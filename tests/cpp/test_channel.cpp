@@ -1,5 +1,4 @@
-#define BOOST_TEST_MODULE channel
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -1,5 +1,4 @@
-#define BOOST_TEST_MODULE doorbell
-#include <boost/test/included/unit_test.hpp>
+#include <boost/test/unit_test.hpp>
 
 #include <poll.h>
 #include <thread>
