@@ -36,7 +36,8 @@ struct Strings {
       offsets.push_back(bytes.size());
     }
     words.resize((bytes.size() + 7) / 8);
-    std::memcpy(words.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) // else words.data() may be null, which memcpy must not see
+      std::memcpy(words.data(), bytes.data(), bytes.size());
     words.insert(words.end(), offsets.begin(), offsets.end());
     view = {DType::kString, Shape(dims), reinterpret_cast<const std::byte *>(words.data()),
             8 * words.size()};

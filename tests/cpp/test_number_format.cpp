@@ -63,7 +63,7 @@ template <class Float> bool is_shortest(Float value) {
   const bool same_bits = read == value && std::signbit(read) == std::signbit(value);
   const bool right = error == std::errc() && end == text.data() + text.size() && same_bits &&
                      significant(text) == significant(reference) &&
-                     is_well_spelled(text, std::abs(static_cast<double>(value)));
+                     is_well_spelled(text, std::abs(std::strtod(text.c_str(), nullptr)));
   if (!right)
     BOOST_ERROR(text << " against " << reference);
   return right;

@@ -1,11 +1,11 @@
 // Numbers to decimal text.
 //
 // Floats are written with the fewest digits that read back to the same value *of their own dtype*,
-// and of those the digits nearest to the value. One rule spells them, the one by which Python and
-// NumPy print a scalar: plain notation for 1e-4 <= |x| < 1e16 and for zero, always with a fraction
-// (`7.0`, `-0.0`, `16777216.0`); else one digit, the others after a point, and an exponent of a
-// sign and at least two digits (`1e-05`, `3.4028235e+38`). TF Serving's own spelling, `%g` of C
-// (spec: tfserving-rest section 11), is here too, for byte parity.
+// and of those the digits nearest to the value. One rule spells them, that of Python's repr,
+// applied to the decimal so found: plain notation for 1e-4 <= |x| < 1e16 and for zero, always with
+// a fraction (`7.0`, `-0.0`, `16777216.0`); else one digit, the others after a point, and an
+// exponent of a sign and at least two digits (`1e-05`, `3.4028235e+38`). TF Serving's own spelling,
+// `%g` of C (spec: tfserving-rest section 11), is here too, for byte parity.
 //
 // All functions write at `out`, return the end of the text, and add no terminator. They may write
 // anywhere within kMaxNumberChars bytes of `out`, also beyond the end that they return: that much
