@@ -200,7 +200,8 @@ template <int kExponent> void check_16(std::uint16_t (*round)(const Decimal &) n
     negative.append(buffer, exact.ptr);
     BOOST_REQUIRE(round(parse(negative.substr(1))) == low);
     // "-0" is the integer zero, which has no sign.
-    if (low == 0) negative += ".0";
+    if (low == 0)
+      negative += ".0";
     BOOST_REQUIRE(round(parse(negative)) == (low | 0x8000));
   }
 }
