@@ -8,10 +8,12 @@
 #include "headrace/json_decode.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "headrace/utf8.hpp"
 
 #include "decode_fault.hpp"
+#include "example_body.hpp"
 #include "json_document.hpp"
 #include "json_place.hpp"
 #include "json_string.hpp"
@@ -48,6 +50,8 @@ public:
     scope_.faults.semantic.reset();
     if (judge())
       return std::move(request_);
+    if (scope_.faults.semantic)
+      add_example(*scope_.faults.semantic);
     return to_error(scope_.text, scope_.faults);
   }
 
@@ -180,6 +184,18 @@ private:
         !check_object(root_, scope_.text, scope_.faults))
       return false;
     return check_signature_name(named_at_, root_, scope_.text, scope_.faults);
+  }
+
+  // Shows those who did not meet the form of a request one that does.
+  void add_example(Fault &fault) const {
+    constexpr ErrorCode kOfForm[] = {ErrorCode::kStructure, ErrorCode::kMissingInput,
+                                     ErrorCode::kUnknownInput, ErrorCode::kShape};
+    const Signature *const of = signature();
+    if (of == nullptr ||
+        std::find(std::begin(kOfForm), std::end(kOfForm), fault.code) == std::end(kOfForm))
+      return;
+    if (const std::string body = example_body(*of); !body.empty())
+      fault.hint += (fault.hint.empty() ? "" : "; ") + ("an example of a body: " + body);
   }
 
   bool judge() { return judge_envelope() && judge_signature() && judge_form() && judge_tensors(); }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from headrace import _core
 from headrace.errors import SpecError
@@ -52,12 +53,15 @@ class Signature:
         float_features: Of the serialized Examples that it takes, the features that it parses as
             floats, where that is known: whole numbers sent for them by classify and regress become
             floats.
+        signature_def: The SavedModel's SignatureDef in protobuf's JSON form; empty for other
+            models.
     """
 
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
     method_name: str = "tensorflow/serving/predict"
     float_features: frozenset[str] = frozenset()
+    signature_def: Mapping[str, Any] = field(default_factory=dict)
 
 
 def compile_signatures(

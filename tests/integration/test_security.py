@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import socket
 import ssl
@@ -69,6 +70,20 @@ def test_body_of_a_stranger_is_not_awaited(arguments: list[str], tokens: Path) -
                 answer += part
         assert answer.startswith(b"HTTP/1.1 401 Unauthorized\r\n")
         assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_page_of_another_origin_may_read_why_it_is_refused(
+    arguments: list[str], tokens: Path
+) -> None:
+    flags = (f"--auth_token_file={tokens}", "--rest_api_enable_cors_support")
+    with served(*arguments, *flags) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        connection.request("POST", PATH, b"{}", {"Origin": "http://a.example"})
+        answer = connection.getresponse()
+        assert answer.status == 401
+        assert answer.getheader("Access-Control-Allow-Origin") == "*"
+        assert "Authorization" in str(answer.getheader("Access-Control-Allow-Headers"))
+        connection.close()
 
 
 def test_health_may_be_guarded_too(arguments: list[str], tokens: Path) -> None:

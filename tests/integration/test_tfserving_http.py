@@ -139,12 +139,27 @@ def test_metadata_describes_the_signatures(servers):
     answer = json.loads(body)
     assert answer["model_spec"] == {"name": "half", "signature_name": "", "version": "123"}
     signatures = answer["metadata"]["signature_def"]["signature_def"]
-    assert signatures["serving_default"]["inputs"]["x"]["tensor_shape"] == {
-        "dim": [],
-        "unknown_rank": True,
+    assert signatures["serving_default"]["inputs"]["x"] == {
+        "dtype": "DT_FLOAT",
+        "tensor_shape": {"dim": [], "unknown_rank": True},
+        "name": "x:0",
     }
+    assert signatures["serving_default"]["defaults"] == {}
     assert signatures["regress_x"]["inputs"]["inputs"]["dtype"] == "DT_STRING"
     assert signatures["regress_x"]["method_name"] == "tensorflow/serving/regress"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in VECTORS if c["path"].endswith(":predict") and c["status"] == 200 and "exact" in c],
+    ids=lambda case: case["id"],
+)
+def test_pretty_answer_is_tensorflow_servings_byte_for_byte(case, servers):
+    server = servers(case.get("cors", False), case["fixture"])
+    headers = case.get("headers", {}) | {"X-Headrace-Pretty": "true"}
+    status, _, body = _ask(server.url, case | {"headers": headers})
+    assert status == 200
+    assert body.decode() == case["exact"]
 
 
 def _ask(url, case):

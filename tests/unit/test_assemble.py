@@ -7,12 +7,15 @@ from headrace.config import (
     LifecycleConfig,
     MetricsConfig,
     ModelConfig,
+    RequestConfig,
     SecurityConfig,
     ServerConfig,
 )
+from headrace.dialects.tfserving.wishes import Wishes
 from headrace.server.assemble import front_end_options
 from headrace.server.front_end import FrontEndOptions, SecurityOptions
 from headrace.server.models import ModelSource
+from headrace.server.tfserving_api import TensorFlowServingOptions
 from headrace.serving.versions import All
 
 BASE = Path("/models/half")
@@ -33,6 +36,20 @@ def test_model_keeps_its_policy_and_labels() -> None:
 def test_path_of_tensorflow_servings_metrics_is_passed_on() -> None:
     config = ServerConfig((ModelConfig("half", BASE),), metrics=MetricsConfig("/page"))
     assert front_end_options(config).tfserving_metrics_path == "/page"
+
+
+def test_form_of_answers_is_passed_on() -> None:
+    requests = RequestConfig(
+        cors=True, pretty=True, non_finite="null", int64="string", invalid_utf8="b64"
+    )
+    security = SecurityConfig(auth_token_file=Path("/tokens"))
+    config = ServerConfig((), requests=requests, security=security)
+    assert front_end_options(config).tfserving == TensorFlowServingOptions(
+        cors=True,
+        asks_token=True,
+        wishes=Wishes(non_finite="null", int64_as_string=True, pretty=True),
+        invalid_utf8_as_b64=True,
+    )
 
 
 def test_files_of_security_reach_the_front_end() -> None:

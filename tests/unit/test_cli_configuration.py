@@ -30,7 +30,10 @@ VALUES: dict[str, tuple[str, Any]] = {
     "TEXT": ('"text"', "text"),
     "true|false": ("true", True),
     "HOST:PORT": ('"[::1]:0"', Address("::1", 0)),
-    "LEVEL": ('"debug"', "debug"),
+    "debug|info|warning|error": ('"debug"', "debug"),
+    "token|null|string|error": ('"null"', "null"),
+    "number|string": ('"String"', "string"),
+    "error|b64": ('"b64"', "b64"),
 }
 
 

@@ -73,7 +73,10 @@ VALUES = {
     "TEXT": "text",
     "true|false": "true",
     "HOST:PORT": "127.0.0.1:0",
-    "LEVEL": "debug",
+    "debug|info|warning|error": "debug",
+    "token|null|string|error": "null",
+    "number|string": "string",
+    "error|b64": "b64",
 }
 
 

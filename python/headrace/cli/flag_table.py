@@ -18,6 +18,7 @@ from headrace.cli.flags import (
     SECONDS,
     TEXT,
     Flag,
+    choice,
 )
 from headrace.config import (
     HttpConfig,
@@ -126,6 +127,31 @@ HEADRACE_FLAGS = (
         COUNT,
         _REQUESTS.max_json_depth,
         "nesting of members of a body that are ignored; tensors themselves nest 64 deep at most",
+    ),
+    Flag(
+        "pretty",
+        BOOLEAN,
+        _REQUESTS.pretty,
+        "lay predictions out as TensorFlow Serving does, instead of compactly",
+    ),
+    Flag(
+        "non_finite",
+        choice("token", "null", "string", "error"),
+        _REQUESTS.non_finite,
+        'what NaN and the infinities become in answers: NaN, null, "NaN", or an error that '
+        "names the output and the place",
+    ),
+    Flag(
+        "int64",
+        choice("number", "string"),
+        _REQUESTS.int64,
+        "how 64-bit integers stand in answers; JavaScript rounds them when they are numbers",
+    ),
+    Flag(
+        "invalid_utf8",
+        choice("error", "b64"),
+        _REQUESTS.invalid_utf8,
+        'what a string output that is not UTF-8 becomes: an error that names it, or {"b64": ...}',
     ),
     Flag(
         "request_ring_bytes",

@@ -23,6 +23,7 @@ __all__ = [
     "TEXT",
     "Flag",
     "Kind",
+    "choice",
     "parse_address",
 ]
 
@@ -153,10 +154,15 @@ def _parse_bytes(text: str) -> int:
     raise ArgumentTypeError(f"{text!r}: expected bytes above 0, such as 1048576 or 64MiB")
 
 
-def _parse_level(text: str) -> str:
-    if (lower := text.lower()) in {"debug", "info", "warning", "error"}:
-        return lower
-    raise ArgumentTypeError(f"{text!r}: expected debug, info, warning or error")
+def choice(*values: str) -> Kind:
+    """One of these words, in whatever case."""
+
+    def parse(text: str) -> str:
+        if (lower := text.lower()) in values:
+            return lower
+        raise ArgumentTypeError(f"{text!r}: expected {', '.join(values[:-1])} or {values[-1]}")
+
+    return Kind("|".join(values), parse)
 
 
 ADDRESS = Kind("HOST:PORT", parse_address)
@@ -165,7 +171,7 @@ BYTES = Kind("BYTES", _parse_bytes, (int, str))
 COUNT = Kind("COUNT", _parse_count, (int,))
 FRACTION = Kind("NUMBER", _parse_fraction, (int, float))
 INTEGER = Kind("NUMBER", _parse_integer, (int,))
-LEVEL = Kind("LEVEL", _parse_level)
+LEVEL = choice("debug", "info", "warning", "error")
 PORT = Kind("PORT", _parse_port, (int,))
 SECONDS = Kind("SECONDS", _parse_seconds, (int, float))
 TEXT = Kind("TEXT", str)

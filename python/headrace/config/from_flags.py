@@ -57,6 +57,10 @@ def server_config(
             max_json_depth=flags["max_json_depth"],
             max_in_flight_rows=flags["max_in_flight_rows"],
             max_in_flight_bytes=flags["max_in_flight_bytes"],
+            pretty=flags["pretty"],
+            non_finite=flags["non_finite"],
+            int64=flags["int64"],
+            invalid_utf8=flags["invalid_utf8"],
         ),
         workers=WorkerConfig(
             in_process=flags["in_process"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from headrace.serving.versions import Latest, Policy
 
@@ -77,6 +78,10 @@ class RequestConfig:
         max_json_depth: Nesting of those members of a body that nobody reads.
         max_in_flight_rows: Rows accepted and not answered per version; beyond: 503.
         max_in_flight_bytes: Tensor bytes likewise.
+        pretty: Whether predictions are laid out as TensorFlow Serving does.
+        non_finite: What becomes of NaN and the infinities in answers.
+        int64: How 64-bit integers stand in answers.
+        invalid_utf8: What becomes of a string output that is not UTF-8.
     """
 
     timeout_s: float | None = 30.0
@@ -84,6 +89,10 @@ class RequestConfig:
     max_json_depth: int = 10_000
     max_in_flight_rows: int = 1 << 17
     max_in_flight_bytes: int = 1 << 30
+    pretty: bool = False
+    non_finite: Literal["token", "null", "string", "error"] = "token"
+    int64: Literal["number", "string"] = "number"
+    invalid_utf8: Literal["error", "b64"] = "error"
 
 
 @dataclass(frozen=True, slots=True)

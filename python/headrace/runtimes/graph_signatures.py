@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.json_format import MessageToDict
 
 from headrace.errors import SpecError
 from headrace.runtimes.base import Array
@@ -75,11 +76,23 @@ def _read(definition: Any, graph: Any, parse_specs: ParseSpecs) -> GraphSignatur
             parse_specs.float_features(next(iter(inputs.values())).name)
             if [spec.dtype for spec in specs.values()] == ["string"]
             else frozenset(),
+            _to_json(definition),
         ),
         {key: info.name for key, info in inputs.items()},
         {key: info.name for key, info in outputs.items()},
         {key: tf.make_ndarray(value) for key, value in definition.defaults.items()},
     )
+
+
+def _to_json(definition: Any) -> dict[str, Any]:
+    """A SignatureDef with every field written out, as TensorFlow Serving's metadata has it."""
+    options = {"preserving_proto_field_name": True}
+    try:
+        made = MessageToDict(definition, always_print_fields_with_no_presence=True, **options)
+    except TypeError:  # before protobuf 5.26
+        made = MessageToDict(definition, including_default_value_fields=True, **options)
+    made.setdefault("defaults", {})  # before TensorFlow 2.13
+    return {key: made[key] for key in ("inputs", "outputs", "method_name", "defaults")}
 
 
 def _spec(info: Any, graph: Any) -> TensorSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.config import ModelConfig, ServerConfig
+from headrace.dialects.tfserving.wishes import Wishes
 from headrace.server.front_end import FrontEndOptions, SecurityOptions, WorkerDefaults
 from headrace.server.inference import InferenceOptions
 from headrace.server.limits import HttpLimits
@@ -40,7 +41,16 @@ def front_end_options(
         inference=InferenceOptions(
             timeout_s=requests.timeout_s, max_json_depth=requests.max_json_depth
         ),
-        tfserving=TensorFlowServingOptions(cors=requests.cors),
+        tfserving=TensorFlowServingOptions(
+            cors=requests.cors,
+            asks_token=security.auth_token_file is not None,
+            wishes=Wishes(
+                non_finite=requests.non_finite,
+                int64_as_string=requests.int64 == "string",
+                pretty=requests.pretty,
+            ),
+            invalid_utf8_as_b64=requests.invalid_utf8 == "b64",
+        ),
         workers=WorkerDefaults(
             device=workers.device,
             tags=workers.saved_model_tags,

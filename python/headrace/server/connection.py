@@ -481,7 +481,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             refusal.status,
             refusal.body,
             content_type=refusal.content_type,
-            headers=refusal.headers,
+            headers=(*refusal.headers, *self.state.refusal_headers),
         )
 
     def _close(self) -> None:

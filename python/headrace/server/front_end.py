@@ -135,7 +135,10 @@ class FrontEnd:
         handlers = pages.handlers(options.tfserving_metrics_path)
         application = Application(api, self.unready, handlers)
         self._listener = HttpListener(
-            application, options.http, admit=self._guard.check if self._guard else None
+            application,
+            options.http,
+            admit=self._guard.check if self._guard else None,
+            refusal_headers=api.headers,
         )
         self._loader = VersionLoader(
             self._supervisor,

@@ -120,6 +120,7 @@ class HttpListener:
         limits: HttpLimits | None = None,
         *,
         admit: Callable[[Head], None] | None = None,
+        refusal_headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         """Prepare; nothing is opened.
 
@@ -128,6 +129,7 @@ class HttpListener:
             limits: The bounds.
             admit: Judges a head before its body is received; raises RequestRefused. Heads that it
                 let pass are remembered until `forget_heads`.
+            refusal_headers: On every answer to a request that never reaches the handler.
         """
         limits = limits or HttpLimits()
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -135,7 +137,9 @@ class HttpListener:
             most = max(1, min(limits.max_connections, files - _OTHER_FILES))
             limits = replace(limits, max_connections=most)
         self._loop = asyncio.get_running_loop()
-        self.state: Final = ListenerState(handler, limits, self._loop, admit=admit)
+        self.state: Final = ListenerState(
+            handler, limits, self._loop, admit=admit, refusal_headers=refusal_headers
+        )
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self.addresses: list[tuple[str, int]] = []

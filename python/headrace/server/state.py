@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -69,6 +69,7 @@ class ListenerState:
         limits: The bounds.
         loop: The event loop.
         heads: Heads parsed before.
+        refusal_headers: On every answer to a request that never reaches the handler.
         budget: Bytes of bodies that are held.
         connections: Those alive.
         counters: For metrics.
@@ -88,6 +89,7 @@ class ListenerState:
         loop: asyncio.AbstractEventLoop,
         *,
         admit: Callable[[Head], None] | None = None,
+        refusal_headers: Sequence[tuple[bytes, bytes]] = (),
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -95,6 +97,7 @@ class ListenerState:
         self.limits = limits
         self.loop = loop
         self.heads = HeadCache(limits, admit)
+        self.refusal_headers = refusal_headers
         self.budget = BodyBudget(limits)
         self.connections: set[HttpConnection] = set()
         self.counters = Counters()

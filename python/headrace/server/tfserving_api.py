@@ -27,12 +27,6 @@ __all__ = ["TensorFlowServingApi", "TensorFlowServingOptions"]
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
-_CORS: Headers = (
-    (b"Access-Control-Allow-Origin", b"*"),
-    (b"Access-Control-Allow-Methods", b"POST, GET"),
-    (b"Access-Control-Allow-Headers", b"Content-Type"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class TensorFlowServingOptions:
@@ -40,12 +34,14 @@ class TensorFlowServingOptions:
 
     Attributes:
         cors: Add the CORS headers to every answer.
+        asks_token: Pages of other origins may send an Authorization header, too.
         wishes: The form of answers where the client wishes nothing else.
         invalid_utf8_as_b64: A string output that is not UTF-8 is answered as ``{"b64": ...}``
             instead of an error.
     """
 
     cors: bool = False
+    asks_token: bool = False
     wishes: Wishes = field(default_factory=Wishes)
     invalid_utf8_as_b64: bool = False
 
@@ -64,7 +60,8 @@ class TensorFlowServingApi:
         self._inference = inference
         self._options = options
         self._metrics = metrics
-        self._headers: Headers = _CORS if options.cors else ()
+        self.headers: Headers = _cors_headers(options) if options.cors else ()
+        """On every answer."""
         self._decode = {
             method: DecodeOptions(
                 check_shapes=True, max_depth=inference.max_json_depth, method=method
@@ -127,14 +124,14 @@ class TensorFlowServingApi:
 
     def respond(self, exchange: Exchange, body: bytes) -> None:
         """A good answer."""
-        exchange.respond(200, body, headers=self._headers)
+        exchange.respond(200, body, headers=self.headers)
 
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
         """An answer that is an error."""
         self._refuse(failure_of(error), exchange)
 
     def _refuse(self, failure: Failure, exchange: Exchange) -> None:
-        exchange.respond(failure.status, failure.body(), headers=self._headers)
+        exchange.respond(failure.status, failure.body(), headers=self.headers)
 
     def _guard(self, handler: Handler) -> Handler:
         def guarded(exchange: Exchange) -> None:
@@ -150,7 +147,7 @@ class TensorFlowServingApi:
             200 if from_web else 400,
             b"",
             content_type=b"text/html; charset=ISO-8859-1",
-            headers=self._headers,
+            headers=self.headers,
         )
 
     def _status(self, route: Route, exchange: Exchange) -> None:
@@ -198,6 +195,15 @@ class _Run:
 
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
         self._api.fail(exchange, error)
+
+
+def _cors_headers(options: TensorFlowServingOptions) -> Headers:
+    allowed = b"Content-Type, Authorization" if options.asks_token else b"Content-Type"
+    return (
+        (b"Access-Control-Allow-Origin", b"*"),
+        (b"Access-Control-Allow-Methods", b"POST, GET"),
+        (b"Access-Control-Allow-Headers", allowed),
+    )
 
 
 def _has_web_origin(head: Head) -> bool:

@@ -162,6 +162,7 @@ def signatures_to_json(signatures: Mapping[str, Signature]) -> dict[str, Any]:
             "outputs": {key: [spec.dtype, spec.shape] for key, spec in signature.outputs.items()},
             "method_name": signature.method_name,
             "float_features": sorted(signature.float_features),
+            "signature_def": signature.signature_def,
         }
         for name, signature in signatures.items()
     }
@@ -175,6 +176,7 @@ def signatures_from_json(body: Mapping[str, Any]) -> dict[str, Signature]:
             {key: TensorSpec(*spec) for key, spec in value["outputs"].items()},
             value["method_name"],
             frozenset(value["float_features"]),
+            value["signature_def"],
         )
         for name, value in body.items()
     }

@@ -70,8 +70,8 @@ def metadata_body(model: str, version: int, signatures: Mapping[str, Signature])
     )
 
 
-def _signature(signature: Signature) -> dict[str, object]:
-    return {
+def _signature(signature: Signature) -> Mapping[str, object]:
+    return signature.signature_def or {
         "inputs": {name: _tensor(name, spec) for name, spec in sorted(signature.inputs.items())},
         "outputs": {name: _tensor(name, spec) for name, spec in sorted(signature.outputs.items())},
         "method_name": signature.method_name,
@@ -91,4 +91,5 @@ def _tensor(name: str, spec: TensorSpec) -> dict[str, object]:
 
 
 def _proto_json(message: object) -> bytes:
-    return (json.dumps(message, indent=1, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(message, indent=1, ensure_ascii=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
