@@ -99,6 +99,20 @@ def test_flags_win_over_the_file(
     assert found == value
 
 
+def test_settings_that_only_a_start_takes_are_named_once(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text(f"[server]\nmax_batch_rows = 7\n{MODEL}")
+    read_models = configuration(f"--config={file}").read_models
+    file.write_text(f'[server]\nmax_batch_rows = 8\nnon_finite = "null"\n{MODEL}')
+    assert read_models() == (HALF,)
+    assert caplog.messages == [
+        "the server has to be started again for these settings: max_batch_rows, non_finite"
+    ]
+    read_models()
+    assert len(caplog.messages) == 1
+
+
 def test_models_of_the_command_line_win_over_those_of_the_file(file: Path, tmp_path: Path) -> None:
     flag = "--model_base_path=/models/other"
     (model,) = with_file(file, MODEL, flag).models

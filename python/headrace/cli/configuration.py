@@ -8,6 +8,7 @@ max_body_bytes = "64MiB"
 
 from __future__ import annotations
 
+import logging
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from headrace.errors import SpecError
 __all__ = ["ConfigFile", "Configuration", "config_file_to_toml", "parse_config_file"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _TABLES = ("server", "model")
 _SERVER = {name: flag for name, flag in FLAGS.items() if name != "config"}
@@ -69,6 +72,7 @@ class Configuration:
         self._file = _config_file(given)
         self.given = _merge(given, self._file)
         """The flags of both, as if all had been on the command line."""
+        self._last_values = self.given.values()
 
     def read(self) -> ServerConfig:
         """The configuration, with the models as their file has them now.
@@ -87,8 +91,20 @@ class Configuration:
             SpecError: Likewise.
         """
         file = _config_file(self._command_line)
-        values = _merge(self._command_line, file).values()
-        return server_config(values, self._models(file)).models
+        given = _merge(self._command_line, file)
+        models = server_config(given.values(), self._models(file)).models
+        self._warn_of_changes(given.values())
+        return models
+
+    def _warn_of_changes(self, values: dict[str, Any]) -> None:
+        """Only models are taken anew: whoever edits the rest should not wait for an effect."""
+        before = self._last_values
+        changed = [n for n in values if n not in _OF_MODELS and values[n] != before[n]]
+        if changed:
+            _log.warning(
+                "the server has to be started again for these settings: %s", ", ".join(changed)
+            )
+        self._last_values = values
 
     def _models(self, file: ConfigFile) -> tuple[ModelConfig, ...] | None:
         flags = self._command_line.flags
