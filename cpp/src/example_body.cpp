@@ -1,7 +1,9 @@
 #include "example_body.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "headrace/byte_buffer.hpp"
 #include "headrace/json_write.hpp"
@@ -12,7 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxInputs = 8;
 constexpr std::size_t kMaxDims = 6;
-constexpr std::uint64_t kMaxItems = 2; // of a list, before it is cut short
+constexpr std::uint64_t kMaxElements = 16; // of a value that is shown whole
+constexpr std::uint64_t kMaxItems = 2;     // of a list of any other
 
 std::string_view example_of(DType dtype, std::string_view name) {
   switch (dtype) {
@@ -75,20 +78,27 @@ private:
 
   void write_input(const Input &input) {
     const auto &[name, spec] = input;
-    const std::size_t first = rows_ ? 1 : 0; // in a row, the dimension of the rows is not there
-    write_value(spec, spec.known_rank ? first : spec.dims.size(), example_of(spec.dtype, name));
+    std::vector<std::uint64_t> extents;
+    std::uint64_t elements = 1; // as far as it matters
+    if (spec.known_rank)
+      for (std::size_t i = rows_ ? 1 : 0; i < spec.dims.size(); ++i) { // a row lacks the first
+        extents.push_back(spec.dims[i].value_or(1));
+        elements *= std::min(extents.back(), kMaxElements + 1);
+      }
+    write_value(extents, elements > kMaxElements ? kMaxItems : kMaxElements,
+                example_of(spec.dtype, name));
   }
 
-  void write_value(const TensorSpec &spec, std::size_t dim, std::string_view leaf) {
-    if (dim >= spec.dims.size())
+  void write_value(std::span<const std::uint64_t> extents, std::uint64_t items,
+                   std::string_view leaf) {
+    if (extents.empty())
       return out_.append(leaf);
-    const std::uint64_t extent = spec.dims[dim].value_or(1);
     out_.append("[");
-    for (std::uint64_t i = 0; i < std::min(extent, kMaxItems); ++i) {
+    for (std::uint64_t i = 0; i < std::min(extents[0], items); ++i) {
       out_.append(i == 0 ? "" : ", ");
-      write_value(spec, dim + 1, leaf);
+      write_value(extents.subspan(1), items, leaf);
     }
-    out_.append(extent > kMaxItems ? ", ...]" : "]");
+    out_.append(extents[0] > items ? ", ...]" : "]");
   }
 
   const Signature::Specs &inputs_;

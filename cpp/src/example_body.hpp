@@ -8,8 +8,8 @@
 namespace headrace {
 
 /// A predict body with values of the dtypes and shapes that the signature declares, such as
-/// `{"instances": [{"a": [1.0, 1.0], "b": "text"}]}`; by columns where an input has no dimension for
-/// rows, or a fixed one. Lists beyond two items end in `...`. Empty where no short body can show the
+/// `{"instances": [{"a": [1.0, 1.0], "b": "text"}]}`; by columns where an input has no dimension
+/// for rows, or a fixed one. Long lists end in `...`. Empty where no short body can show the
 /// inputs: they are too many, their dimensions are, or they have no JSON form.
 std::string example_body(const Signature &signature);
 
