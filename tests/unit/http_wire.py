@@ -123,6 +123,8 @@ def answers(written: bytes, heads: Iterable[int] = ()) -> list[Answer]:
         headers = dict(cast("list[tuple[bytes, bytes]]", [h.split(b": ", 1) for h in lines]))
         assert len(headers) == len(lines), lines
         size = 0 if len(found) in heads else int(headers.get(b"Content-Length", b"0"))
+        if not written and b"Connection" in headers:
+            size = 0  # the refusal of a HEAD, which no handler has seen, is the last answer
         assert len(written) >= size
         found.append(Answer(int(match[1]), headers, written[:size]))
         written = written[size:]

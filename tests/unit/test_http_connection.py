@@ -93,6 +93,22 @@ def test_second_answer_to_a_request_is_a_bug_that_is_reported() -> None:
     assert len(wire.answers) == 1
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"/% HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"/ HTTP/1.1\r\n\r\n",
+        b"/ HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nwrong",
+    ],
+)
+def test_refusal_of_a_head_request_has_no_body(rest: bytes) -> None:
+    wire = Wire()
+    wire.send(b"HEAD " + rest)
+    (status,) = wire.statuses
+    assert status == 400
+    assert wire.transport.written.endswith(b"\r\n\r\n")
+
+
 def test_head_has_the_headers_of_get_and_no_body() -> None:
     wire = Wire()
     wire.send(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n" + GET % 1)

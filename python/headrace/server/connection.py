@@ -51,6 +51,7 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _NO_HEAD: Final = Head(b"\r\n\r\n", b"", b"", (1, 1))
 _NO_HEAD.plain_length = sys.maxsize  # no read is as long
+_NO_HEAD_OF_HEAD: Final = Head(b"\r\n\r\n", b"HEAD", b"", (1, 1))
 
 
 class _Body:
@@ -474,9 +475,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Answer in its turn, then end: nobody knows where the next request would begin."""
         refusals = self.state.counters.refusals
         refusals[refusal.status] = refusals.get(refusal.status, 0) + 1
+        to_head = refusal.to_head or (self._head is not None and self._head.is_head)
         self._drop_input()
         self._deaf = self._lingering = True
-        self._exchanges.append(refused := _refused_exchange(self))
+        self._exchanges.append(refused := _refused_exchange(self, to_head))
         refused.respond(
             refusal.status,
             refusal.body,
@@ -576,8 +578,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._close()
 
 
-def _refused_exchange(connection: HttpConnection) -> Exchange:
-    return Exchange(connection, Request(_NO_HEAD, b"", 0), False, 0)
+def _refused_exchange(connection: HttpConnection, to_head: bool) -> Exchange:
+    return Exchange(
+        connection, Request(_NO_HEAD_OF_HEAD if to_head else _NO_HEAD, b"", 0), False, 0
+    )
 
 
 def _too_many_connections(state: ListenerState) -> RequestRefused:

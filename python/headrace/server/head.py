@@ -135,9 +135,13 @@ class HeadCache(dict[bytes, Head]):
         self._admit = admit
 
     def __missing__(self, raw: bytes) -> Head:
-        head = parse_head(raw, self._limits)
-        if self._admit is not None:
-            self._admit(head)
+        try:
+            head = parse_head(raw, self._limits)
+            if self._admit is not None:
+                self._admit(head)
+        except RequestRefused as refusal:
+            refusal.to_head = raw.lstrip(b"\r\n").startswith(b"HEAD ")
+            raise
         if len(raw) <= _CACHED_HEAD_BYTES:
             if len(self) >= _CACHED_HEADS:
                 self.clear()

@@ -23,6 +23,7 @@ class RequestRefused(RemoteProtocolError):
         html: Whether the answer is the HTML page that TensorFlow Serving's HTTP library gives (for
             what that library itself refuses), or TensorFlow Serving's JSON error with the message.
         headers: Further response headers.
+        to_head: Whether the method is HEAD, whose answer has no body.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RequestRefused(RemoteProtocolError):
         self.status = status
         self.html = html
         self.headers = tuple(headers)
+        self.to_head = False
 
     @property
     def content_type(self) -> bytes:
