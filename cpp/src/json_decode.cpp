@@ -226,8 +226,27 @@ private:
                       " Not formatted correctly expecting only one of 'inputs' or 'instances' keys "
                       "to exist ");
     if (instances_at_ == nullptr && inputs_at_ == nullptr)
-      return fail(ErrorCode::kStructure, root_, "Missing 'inputs' or 'instances' key");
+      return fail(ErrorCode::kStructure, root_, "Missing 'inputs' or 'instances' key",
+                  found_instead());
     return true;
+  }
+
+  // The keys of a body that has neither of the two. Its syntax is right.
+  std::string found_instead() const {
+    constexpr std::size_t kMost = 8;
+    std::string found;
+    std::size_t count = 0;
+    const char *p = skip_blanks(root_ + 1, end_);
+    SyntaxError none;
+    for (bool closed = peek(p, end_) == '}'; !closed && count <= kMost; ++count) {
+      StringToken name;
+      p = scan_name(skip_blanks(p, end_), end_, name, none);
+      found.append(count == 0 ? "found " : ", ")
+          .append(count == kMost ? "..." : "'" + excerpt(unescape(name, end_)) + "'");
+      p = skip_value(skip_blanks(p, end_), end_, 1, {scope_.options.max_depth}, none);
+      p = scan_delimiter(p, end_, true, closed, none);
+    }
+    return found;
   }
 
   bool judge_tensors() {
