@@ -117,7 +117,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._partial: PartialHead | None = None
         self._body: _Body | None = None
         self._receiver: Receiver | None = None
-        self._head: Head | None = None  # of the body that the receiver receives
+        self._head: Head | None = None  # of the body that is being received
         self._received = 0  # bytes of it, as sent
         self._began_ns = 0  # when a request began that comes in pieces
         self._held: list[bytes] = []
@@ -252,10 +252,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             if size - end >= length:
                 position = end + length
                 self._dispatch(head, data[end:position], 0, 0)
-            elif length <= state.limits.max_body_bytes:
-                self._receive_in_place(head, data[end:])
-                return
             else:
+                self._head = head
+                if length <= state.limits.max_body_bytes:
+                    self._receive_in_place(head, data[end:])
+                    return
                 self._begin_decoding(head)
                 position = end
 
@@ -285,7 +286,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._window = body.window()
             return
         self._window = self.state.receive_memory
-        self._body = None
+        self._body = self._head = None
         self._processing = True
         self._dispatch(body.head, body.memory[: body.size], SLACK_BYTES, body.size)
         self._processing = False
@@ -295,7 +296,6 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _begin_decoding(self, head: Head) -> None:
         state = self.state
         self._receiver = receiver(head, state.limits, state.budget)
-        self._head = head
         self._received = 0
         self._began_ns = self._began_ns or time.monotonic_ns()
         self._since = state.now
@@ -476,6 +476,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         refusals = self.state.counters.refusals
         refusals[refusal.status] = refusals.get(refusal.status, 0) + 1
         to_head = refusal.to_head or (self._head is not None and self._head.is_head)
+        if self._partial is not None:
+            to_head = self._partial.raw.startswith(b"HEAD ")
         self._drop_input()
         self._deaf = self._lingering = True
         self._exchanges.append(refused := _refused_exchange(self, to_head))
