@@ -14,6 +14,11 @@ namespace headrace {
 
 namespace {
 
+/// Most that the extents other than 0 of a tensor without elements may multiply to. Its extents
+/// cost the sender nothing, but their number of rows counts as in flight, and as JSON each is a
+/// `[]`.
+constexpr std::uint64_t kMaxEmptyExtents = 1 << 20;
+
 Error refusal(ErrorCode code, std::string message, const std::string &hint = {}) {
   if (!hint.empty())
     message += " (" + hint + ")";
@@ -45,6 +50,21 @@ std::optional<Error> dtype_defect(const std::string &input, const TensorSpec &sp
                                        ", expected " + std::string(numpy_name(spec.dtype)));
 }
 
+std::optional<Error> emptiness_defect(const std::string &input, const Shape &shape) {
+  const auto dims = shape.dims();
+  if (std::find(dims.begin(), dims.end(), 0U) == dims.end())
+    return std::nullopt;
+  std::uint64_t product = 1;
+  for (const std::uint64_t extent : dims)
+    if (extent > kMaxEmptyExtents ||
+        (product *= std::max<std::uint64_t>(extent, 1)) > kMaxEmptyExtents)
+      return refusal(ErrorCode::kShape, "Input '" + input + "' has shape " + to_text(shape) +
+                                            ", expected extents that multiply to " +
+                                            std::to_string(kMaxEmptyExtents) +
+                                            " at most, since there are no elements");
+  return std::nullopt;
+}
+
 // A C++ bool of any other byte is undefined behaviour, in the model's code as in ours.
 std::optional<Error> bool_defect(const std::string &input, const TensorView &tensor) {
   if (tensor.dtype != DType::kBool)
@@ -66,6 +86,8 @@ std::optional<Error> input_defect(const std::string &input, const TensorSpec &sp
     return defect;
   if (auto defect = shape_defect(input, spec, given.tensor.shape))
     return refusal(ErrorCode::kShape, *std::move(defect));
+  if (auto defect = emptiness_defect(input, given.tensor.shape))
+    return defect;
   return bool_defect(input, given.tensor);
 }
 

@@ -23,7 +23,8 @@ struct GivenTensors {
 
 /// Checks the tensors by the signature, as the JSON decoder does with `check_shapes`: kStructure,
 /// kUnknownSignature, kUnknownInput, kDuplicateInput, kMissingInput, kType, kShape,
-/// kUnsupportedDtype, and kRange for the bytes of a bool that are neither 0 nor 1, which no model
+/// kUnsupportedDtype; kShape, too, for huge extents beside an extent of 0, which cost the sender
+/// nothing, and kRange for the bytes of a bool that are neither 0 nor 1, which no model
 /// expects. Errors have no offset and no path: there is no text.
 class TensorRequest final : public RequestSource {
 public:

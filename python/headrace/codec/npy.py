@@ -124,7 +124,7 @@ def _dtype(descr: str) -> np.dtype[Any]:
     match = _DESCR.fullmatch(descr)
     if match is None or match[2] + match[3] not in _KNOWN:
         raise DecodeError(
-            f"a .npy array of dtype '{descr[:80]}' is not taken: only bool, integers and floats are",
+            f"a .npy array of dtype '{descr[:80]}' is not taken; bool, integers and floats are",
             code="unsupported_dtype",
         )
     order = ">" if match[1] == ">" else "<"

@@ -47,18 +47,21 @@ class TensorAnswers:
         self.options = None
 
     def __call__(self, exchange: Exchange) -> None:
+        """Answer a request in JSON."""
         try:
             self._api.run(self, exchange)
         except HeadraceError as error:
             self._api.fail(exchange, error)
 
     def succeed(self, exchange: Exchange, answer: TensorAnswer | Failure) -> None:
+        """Send what `encode` returned."""
         if isinstance(answer, Failure):
             self._api.refuse(answer, exchange)
         else:
             self._api.respond_tensor(exchange, answer)
 
     def encode(self, reply: Reply) -> TensorAnswer | Failure:
+        """The tensor that was asked for, or why there is none."""
         began_ns = time.monotonic_ns()
         answer = write_tensor(reply.tensors(), self._outputs, self._media_type)
         if not isinstance(answer, Failure):
@@ -66,6 +69,7 @@ class TensorAnswers:
         return answer
 
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
+        """Send an error, as JSON."""
         self._api.fail(exchange, error)
 
 
@@ -80,6 +84,7 @@ class TensorRun:
         self._form = form
 
     def __call__(self, exchange: Exchange) -> None:
+        """Answer a request of this form."""
         try:
             self._api.run_tensors(self._answers, self._form, exchange)
         except HeadraceError as error:
