@@ -177,6 +177,23 @@ void ArrayTensor::take_strings(const py::array &array) {
   offsets[count] = end;
 }
 
+NamedArrays::NamedArrays(const py::object &mapping) {
+  const py::list items = py::reinterpret_steal<py::list>(PyMapping_Items(mapping.ptr()));
+  if (!items)
+    throw py::error_already_set();
+  names_.reserve(items.size());
+  arrays_.reserve(items.size());
+  for (const py::handle item : items) {
+    const auto pair = py::reinterpret_borrow<py::tuple>(item);
+    names_.push_back(pair[0].cast<std::string>());
+    arrays_.emplace_back(pair[1]);
+  }
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    tensors_.push_back({names_[i], arrays_[i].view(), arrays_[i].dtype_name()});
+    bytes_ += arrays_[i].view().bytes;
+  }
+}
+
 py::dtype numpy_dtype(DType dtype) {
   switch (dtype) {
   case DType::kBool:

@@ -11,8 +11,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "headrace/tensor.hpp"
 
@@ -48,6 +50,27 @@ private:
   std::unique_ptr<std::byte[]> strings_; // bytes and offsets, in the layout of tensor.hpp
   TensorView view_;
   std::string dtype_name_;
+};
+
+/// A mapping of names to arrays, as the core sees it. As for ArrayTensor; not movable, since the
+/// views point into it.
+class NamedArrays {
+public:
+  /// Raises TypeError where a name is no str, and whatever ArrayTensor raises.
+  explicit NamedArrays(const pybind11::object &mapping);
+  NamedArrays(const NamedArrays &) = delete;
+  NamedArrays &operator=(const NamedArrays &) = delete;
+  ~NamedArrays() = default;
+
+  std::span<const NamedTensor> tensors() const noexcept { return tensors_; }
+  /// Of all tensors.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+private:
+  std::vector<std::string> names_;
+  std::vector<ArrayTensor> arrays_;
+  std::vector<NamedTensor> tensors_;
+  std::uint64_t bytes_ = 0;
 };
 
 /// NumPy's dtype: `ml_dtypes.bfloat16` for kBfloat16, `object` for kString. Precondition: not

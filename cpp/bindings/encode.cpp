@@ -99,20 +99,10 @@ template <class Encode> py::bytes run(std::uint64_t work, Encode encode) {
 py::bytes encode_predict_arrays(const py::dict &outputs, const std::string &format_name,
                                 const EncodeOptions &options) {
   const Format format = format_of(format_name);
-  std::vector<std::string> names;
-  std::vector<ArrayTensor> arrays;
-  for (const auto &[name, array] : outputs) {
-    names.push_back(py::cast<std::string>(name));
-    arrays.emplace_back(array);
-  }
-  std::vector<NamedTensor> tensors;
-  std::uint64_t work = 0;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    tensors.push_back({names[i], arrays[i].view(), arrays[i].dtype_name()});
-    work += arrays[i].view().bytes;
-  }
-  return run(work,
-             [&](ByteBuffer &text) { return encode_predict(tensors, format, options, text); });
+  const NamedArrays arrays(outputs);
+  return run(arrays.bytes(), [&](ByteBuffer &text) {
+    return encode_predict(arrays.tensors(), format, options, text);
+  });
 }
 
 py::bytes encode_classify_arrays(const py::object &labels, const py::object &scores,

@@ -3,8 +3,8 @@
 //
 // The GIL: a small body is decoded with it held, since giving it up and getting it back costs more
 // than the work; a large one without it, and so are large replies encoded. What is touched
-// meanwhile is the port, which belongs to one thread by contract, and bytes leased before. A Reply
-// may go on any thread: the ledger of held records is locked.
+// meanwhile is the port, which belongs to one thread by contract, and bytes leased before, or
+// arrays held. A Reply may go on any thread: the ledger of held records is locked.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -29,6 +29,8 @@ namespace {
 
 /// Bodies up to this size are decoded with the GIL held: some ten microseconds of work.
 constexpr std::size_t kKeepGilBelow = 32 << 10;
+/// So many bytes of tensors are copied in that time.
+constexpr std::uint64_t kCopyWithGilBelow = 256 << 10;
 /// Replies with more bytes of tensors than this are not encoded in the event loop.
 constexpr std::uint64_t kLargeReply = 64 << 10;
 
@@ -81,6 +83,46 @@ std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::obje
   if (!result)
     raise_error(result.error());
   return admit(self, result.value());
+}
+
+Format to_format(const std::string &name) {
+  if (name != "row" && name != "columnar")
+    throw py::value_error("format is '" + name + "'; expected 'row' or 'columnar'");
+  return name == "row" ? Format::kRow : Format::kColumnar;
+}
+
+std::uint64_t submit_tensors(PyFrontPort &self, std::uint64_t request_id,
+                             const std::string &signature, const py::object &tensors,
+                             std::shared_ptr<EncodeOptions> encode, std::uint64_t deadline_ns,
+                             const std::string &format, std::size_t api, std::uint64_t receive_ns) {
+  const RequestNotes notes = to_notes(api, receive_ns);
+  const NamedArrays arrays(tensors);
+  const GivenTensors given{signature, arrays.tensors(), to_format(format)};
+  const auto run = [&] {
+    return self.port.submit_tensors(request_id, given, std::move(encode), deadline_ns, notes);
+  };
+  const Result<Admission> result = [&] {
+    if (arrays.bytes() < kCopyWithGilBelow)
+      return run();
+    const py::gil_scoped_release released; // safe: see the head of the file
+    return run();
+  }();
+  if (!result)
+    raise_error(result.error());
+  return admit(self, result.value());
+}
+
+std::unique_ptr<Draft> prepare_tensors(const PyFrontPort &self, const std::string &signature,
+                                       const py::object &tensors, const std::string &format) {
+  const NamedArrays arrays(tensors);
+  const GivenTensors given{signature, arrays.tensors(), to_format(format)};
+  Result<Draft> result = [&] {
+    const py::gil_scoped_release released; // safe: only constants of the port are used
+    return self.port.prepare_tensors(given);
+  }();
+  if (!result)
+    raise_error(result.error());
+  return std::make_unique<Draft>(std::move(result).value());
 }
 
 std::unique_ptr<Draft> prepare(const PyFrontPort &self, const py::object &body,
@@ -257,6 +299,11 @@ void register_port(py::module_ &m) {
            py::arg("decode"), py::arg("encode").none(true), py::arg("deadline_ns"),
            py::arg("api") = 0, py::arg("receive_ns") = 0)
       .def("prepare", &prepare, py::arg("body"), py::kw_only(), py::arg("decode"))
+      .def("submit_tensors", &submit_tensors, py::arg("request_id"), py::arg("signature"),
+           py::arg("tensors"), py::kw_only(), py::arg("encode").none(true), py::arg("deadline_ns"),
+           py::arg("format") = "row", py::arg("api") = 0, py::arg("receive_ns") = 0)
+      .def("prepare_tensors", &prepare_tensors, py::arg("signature"), py::arg("tensors"),
+           py::kw_only(), py::arg("format") = "row")
       .def("submit_draft", &submit_draft, py::arg("request_id"), py::arg("draft"), py::kw_only(),
            py::arg("encode").none(true), py::arg("deadline_ns"), py::arg("api") = 0,
            py::arg("receive_ns") = 0)
@@ -305,6 +352,10 @@ void register_front(py::module_ &m) {
   py::class_<HeldReply>(m, "Reply")
       .def("encode", &encode_held, py::arg("options") = std::shared_ptr<EncodeOptions>())
       .def("tensors", [](const py::object &self) { return held_tensors(self); })
+      .def(
+          "record_encode_ns",
+          [](const HeldReply &reply, std::uint64_t ns) { reply.encode_times().record(ns); },
+          py::arg("elapsed_ns"))
       .def_property_readonly("nbytes", &HeldReply::data_bytes)
       .def_property_readonly("format", [](const HeldReply &reply) {
         return reply.form().format == Format::kRow ? "row" : "columnar";

@@ -81,35 +81,6 @@ py::object inputs_of(PyBatch &self) {
   return self.arrays;
 }
 
-/// Outputs as the core sees them, and what keeps their names and memory.
-class Outputs {
-public:
-  explicit Outputs(const py::object &mapping) {
-    const py::list items = py::reinterpret_steal<py::list>(PyMapping_Items(mapping.ptr()));
-    if (!items)
-      throw py::error_already_set();
-    names_.reserve(items.size());
-    for (const py::handle item : items) {
-      const auto pair = py::reinterpret_borrow<py::tuple>(item);
-      names_.push_back(pair[0].cast<std::string>());
-      arrays_.emplace_back(pair[1]);
-    }
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (arrays_[i].view().dtype == DType::kUnsupported)
-        throw py::value_error("output '" + names_[i] + "' has dtype " + arrays_[i].dtype_name() +
-                              ", which has no JSON form");
-      tensors_.push_back({names_[i], arrays_[i].view()});
-    }
-  }
-
-  std::span<const NamedTensor> tensors() const noexcept { return tensors_; }
-
-private:
-  std::vector<std::string> names_;
-  std::vector<ArrayTensor> arrays_;
-  std::vector<NamedTensor> tensors_;
-};
-
 std::string shape_text(const Shape &shape) {
   std::string text = "(";
   for (const std::uint64_t extent : shape.dims())
@@ -119,7 +90,11 @@ std::string shape_text(const Shape &shape) {
 
 void reply(PyBatch &self, const py::object &mapping) {
   require_unanswered(self);
-  const Outputs outputs(mapping);
+  const NamedArrays outputs(mapping);
+  for (const NamedTensor &output : outputs.tensors())
+    if (output.tensor.dtype == DType::kUnsupported)
+      throw py::value_error("output '" + std::string(output.name) + "' has dtype " +
+                            std::string(output.dtype_name) + ", which has no JSON form");
   if (const NamedTensor *wrong = self.batch->find_unsplittable(outputs.tensors()))
     throw py::value_error("output '" + std::string(wrong->name) + "' has shape " +
                           shape_text(wrong->tensor.shape) + "; the first extent of a batch of " +

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "headrace/clock.hpp"
+#include "headrace/request_decoder.hpp"
 
 namespace headrace {
 
@@ -101,27 +102,41 @@ Result<Admission> FrontPort::submit(std::uint64_t request_id, std::span<const st
                                     std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
   const std::uint64_t began_ns = monotonic_ns();
-  const RequestDecoder decoder(body, *signatures_, decode);
-  const std::uint64_t room = record_room(decoder.bound());
+  return submit_source(request_id, RequestDecoder(body, *signatures_, decode), began_ns,
+                       std::move(encode), deadline_ns, notes);
+}
+
+Result<Admission> FrontPort::submit_tensors(std::uint64_t request_id, const GivenTensors &given,
+                                            std::shared_ptr<const EncodeOptions> encode,
+                                            std::uint64_t deadline_ns, const RequestNotes &notes) {
+  require_open();
+  const std::uint64_t began_ns = monotonic_ns();
+  return submit_source(request_id, TensorRequest(given, *signatures_), began_ns, std::move(encode),
+                       deadline_ns, notes);
+}
+
+Result<Admission> FrontPort::submit_source(std::uint64_t request_id, const RequestSource &source,
+                                           std::uint64_t began_ns,
+                                           std::shared_ptr<const EncodeOptions> encode,
+                                           std::uint64_t deadline_ns, const RequestNotes &notes) {
+  const std::uint64_t room = record_room(source.bound());
   if (room <= max_inline_bytes())
-    return submit_inline(request_id, decoder, room, began_ns, decode.method, std::move(encode),
-                         deadline_ns, notes);
-  auto draft = draft_of(decoder, began_ns, decode.method);
+    return submit_inline(request_id, source, room, began_ns, std::move(encode), deadline_ns, notes);
+  auto draft = draft_of(source, began_ns);
   if (!draft)
     return std::move(draft).error();
   return submit_draft(request_id, draft.value(), std::move(encode), deadline_ns, notes);
 }
 
-Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const RequestDecoder &decoder,
+Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const RequestSource &source,
                                            std::uint64_t room, std::uint64_t began_ns,
-                                           Method method,
                                            std::shared_ptr<const EncodeOptions> encode,
                                            std::uint64_t deadline_ns, const RequestNotes &notes) {
   std::byte *at = reserve(room);
   if (at == nullptr)
     return Admission{};
   sink_.reset({at + kRecordDataOffset, room - kRecordDataOffset - max_table_bytes(max_inputs_)});
-  const auto decoded = decoder.decode(sink_);
+  const auto decoded = source.decode(sink_);
   if (!decoded)
     return decoded.error();
   if (!sink_.complete())
@@ -140,7 +155,7 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const Reque
                            .encode = std::move(encode),
                            .signature = request.signature_index,
                            .api = notes.api,
-                           .form = {method, request.format, request.rows}});
+                           .form = {source.method(), request.format, request.rows}});
   measure_submit(requests_.back(), fields.time_b_ns - began_ns, notes);
   return Admission{true, request.rows};
 }
@@ -148,13 +163,17 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const Reque
 Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
                                  const DecodeOptions &decode) const {
   const std::uint64_t began_ns = monotonic_ns();
-  return draft_of(RequestDecoder(body, *signatures_, decode), began_ns, decode.method);
+  return draft_of(RequestDecoder(body, *signatures_, decode), began_ns);
 }
 
-Result<Draft> FrontPort::draft_of(const RequestDecoder &decoder, std::uint64_t began_ns,
-                                  Method method) const {
-  MemoryFileSink sink(max_inputs_, decoder.bound(), max_payload_bytes_);
-  const auto decoded = decoder.decode(sink);
+Result<Draft> FrontPort::prepare_tensors(const GivenTensors &given) const {
+  const std::uint64_t began_ns = monotonic_ns();
+  return draft_of(TensorRequest(given, *signatures_), began_ns);
+}
+
+Result<Draft> FrontPort::draft_of(const RequestSource &source, std::uint64_t began_ns) const {
+  MemoryFileSink sink(max_inputs_, source.bound(), max_payload_bytes_);
+  const auto decoded = source.decode(sink);
   if (!decoded)
     return decoded.error();
   if (!sink.complete())
@@ -165,7 +184,7 @@ Result<Draft> FrontPort::draft_of(const RequestDecoder &decoder, std::uint64_t b
   draft.data_bytes = sink.data_bytes();
   draft.rows = decoded.value().rows;
   draft.signature = decoded.value().signature_index;
-  draft.form = {method, decoded.value().format, draft.rows};
+  draft.form = {source.method(), decoded.value().format, draft.rows};
   draft.file = sink.take_file();
   draft.decode_ns = monotonic_ns() - began_ns;
   return draft;

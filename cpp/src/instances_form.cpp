@@ -1,6 +1,7 @@
 // The row form: `"instances": [row, ...]`, a row being a value or an object of named values.
 #include <algorithm>
 
+#include "declared_shape.hpp"
 #include "json_place.hpp"
 #include "name_hints.hpp"
 #include "request_forms.hpp"

@@ -27,7 +27,4 @@ std::vector<std::string_view> input_names(const Signature &signature);
 bool check_declared(const TensorFiller &writer, const Shape &shape, const char *at,
                     DecodeScope &scope);
 
-/// `[2,1]`, as TF Serving writes a shape.
-std::string to_text(const Shape &shape);
-
 } // namespace headrace

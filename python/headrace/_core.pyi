@@ -96,6 +96,7 @@ class Reply:
     def nbytes(self) -> int: ...
     def encode(self, options: EncodeOptions | None = None) -> bytes: ...
     def tensors(self) -> dict[str, NDArray[Any]]: ...
+    def record_encode_ns(self, elapsed_ns: int) -> None: ...
 
 class FrontPort:
     def __init__(
@@ -132,6 +133,25 @@ class FrontPort:
         receive_ns: int = 0,
     ) -> int: ...
     def prepare(self, body: Buffer, *, decode: DecodeOptions) -> Draft: ...
+    def submit_tensors(
+        self,
+        request_id: int,
+        signature: str,
+        tensors: Mapping[str, ArrayLike],
+        *,
+        encode: EncodeOptions | None,
+        deadline_ns: int,
+        format: Literal["row", "columnar"] = "row",
+        api: int = 0,
+        receive_ns: int = 0,
+    ) -> int: ...
+    def prepare_tensors(
+        self,
+        signature: str,
+        tensors: Mapping[str, ArrayLike],
+        *,
+        format: Literal["row", "columnar"] = "row",
+    ) -> Draft: ...
     def submit_draft(
         self,
         request_id: int,

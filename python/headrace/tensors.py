@@ -1,15 +1,18 @@
-"""What a model declares: the dtype and shape of each input and output, and its signatures."""
+"""What a model declares (dtype and shape of each tensor, by signature) and what it is given."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _core
 from headrace.errors import SpecError
 
-__all__ = ["Signature", "TensorSpec", "compile_signatures"]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["GivenTensors", "Signature", "TensorSpec", "compile_signatures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,21 @@ class Signature:
     method_name: str = "tensorflow/serving/predict"
     float_features: frozenset[str] = frozenset()
     signature_def: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenTensors:
+    """A request whose tensors are in memory already; the core judges it.
+
+    Attributes:
+        signature: The signature's name.
+        tensors: Input name to array, in any byte order and layout.
+        format: The form of an answer in JSON: rows, or whole tensors.
+    """
+
+    signature: str
+    tensors: Mapping[str, ArrayLike]
+    format: Literal["row", "columnar"] = "row"
 
 
 def compile_signatures(

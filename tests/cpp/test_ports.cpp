@@ -70,6 +70,14 @@ struct Link {
     require(static_cast<bool>(result), "the body decodes");
     return result.value().accepted;
   }
+  Result<Admission> submit_tensors(std::uint64_t id, const std::vector<float> &values) {
+    const std::uint64_t dims[] = {values.size()};
+    const NamedTensor x{"x",
+                        {DType::kFloat32, Shape(dims),
+                         reinterpret_cast<const std::byte *>(values.data()),
+                         values.size() * sizeof(float)}};
+    return front.submit_tensors(id, {"serving_default", {&x, 1}}, encode, 0);
+  }
   // Takes what there is: id to the float32 values of `y`, or to the code of an error.
   std::size_t take() {
     std::size_t count = 0;
@@ -154,6 +162,57 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_go_back_to_their_requests) {
   BOOST_TEST(link.results[1] == (std::vector<float>{2, 4}));
   BOOST_TEST(link.results[2] == (std::vector<float>{6}));
   BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_in_memory_share_a_batch_with_decoded_ones) {
+  Link link;
+  Collector collector({link.worker()});
+  const std::vector<float> values = {3, 4};
+  link.submit(1, numbers({1, 2}));
+  BOOST_TEST(link.submit_tensors(2, values).value().rows == 2U);
+  const auto collection = collector.collect(100, 0);
+  BOOST_REQUIRE(collection.batch != nullptr);
+  BOOST_TEST(collection.batch->size() == 2U);
+  answer(*collection.batch);
+  BOOST_TEST(link.take() == 2U);
+  BOOST_TEST(link.results[1] == (std::vector<float>{2, 4}));
+  BOOST_TEST(link.results[2] == doubled(values));
+  BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_every_size_arrive_in_the_ring_or_by_reference) {
+  Link link;
+  Collector collector({link.worker()});
+  std::uint64_t id = 0;
+  for (const std::size_t size : {0, 1, 15, 16, 17, 1000, 3000, 4000, 5000, 100'000}) {
+    std::vector<float> values(size);
+    std::iota(values.begin(), values.end(), 1.0F);
+    BOOST_REQUIRE(link.submit_tensors(++id, values).value().accepted);
+    while (const auto batch = collector.collect(1'000'000, 0).batch)
+      answer(*batch);
+    BOOST_TEST(link.take() == 1U);
+    BOOST_TEST(link.results[id] == doubled(values));
+  }
+  BOOST_TEST(link.front.stats().by_reference == 3U); // of a ring of 64 KiB a quarter goes inline
+  BOOST_TEST(link.front.in_flight_bytes() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_that_are_refused_leave_nothing_and_are_full_once_the_ring_is) {
+  Link link(4096, 4096);
+  const std::vector<double> wrong = {1};
+  const NamedTensor x{"x",
+                      {DType::kFloat64, Shape(std::vector<std::uint64_t>{1}),
+                       reinterpret_cast<const std::byte *>(wrong.data()), 8}};
+  const GivenTensors given{"serving_default", {&x, 1}};
+  BOOST_TEST((link.front.submit_tensors(1, given, nullptr, 0).error().code == ErrorCode::kType));
+  BOOST_TEST((link.front.prepare_tensors(given).error().code == ErrorCode::kType));
+  BOOST_TEST(link.front.in_flight_bytes() == 0U);
+  std::uint64_t accepted = 0;
+  while (link.submit_tensors(accepted, {1, 2, 3}).value().accepted)
+    BOOST_REQUIRE(++accepted < 100U);
+  BOOST_TEST(accepted > 1U);
+  BOOST_TEST(link.front.in_flight() == accepted);
+  BOOST_TEST(link.front.stats().full == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_is_measured_once_and_each_of_its_requests_too) {

@@ -26,8 +26,9 @@
 #include "headrace/port_metrics.hpp"
 #include "headrace/record.hpp"
 #include "headrace/record_sink.hpp"
-#include "headrace/request_decoder.hpp"
+#include "headrace/request_source.hpp"
 #include "headrace/signature.hpp"
+#include "headrace/tensor_request.hpp"
 
 namespace headrace {
 
@@ -146,7 +147,7 @@ struct TakenReply {
   RequestMetrics *metrics = nullptr;           ///< of its signature and API; the port's
 };
 
-/// Single-owner, but for `prepare` and the constants, which any thread may call.
+/// Single-owner, but for `prepare`, `prepare_tensors` and the constants, which any thread may call.
 class FrontPort {
 public:
   FrontPort(std::shared_ptr<Channel> channel, std::shared_ptr<const SignatureSet> signatures,
@@ -161,9 +162,14 @@ public:
   Result<Admission> submit(std::uint64_t request_id, std::span<const std::byte> body,
                            const DecodeOptions &decode, std::shared_ptr<const EncodeOptions> encode,
                            std::uint64_t deadline_ns, const RequestNotes &notes = {});
+  /// The same with tensors in the place of a body: they are checked, and copied once.
+  Result<Admission> submit_tensors(std::uint64_t request_id, const GivenTensors &given,
+                                   std::shared_ptr<const EncodeOptions> encode,
+                                   std::uint64_t deadline_ns, const RequestNotes &notes = {});
   /// The first half of a submit by reference; needs nothing of the ring. Thread-safe. Throws
   /// std::system_error.
   Result<Draft> prepare(std::span<const std::byte> body, const DecodeOptions &decode) const;
+  Result<Draft> prepare_tensors(const GivenTensors &given) const;
   /// The second half. `draft` is spent if it was accepted, else as it was.
   Admission submit_draft(std::uint64_t request_id, Draft &draft,
                          std::shared_ptr<const EncodeOptions> encode, std::uint64_t deadline_ns,
@@ -236,12 +242,15 @@ private:
 
   std::byte *reserve(std::uint64_t bytes);
   void publish(std::uint32_t length, InFlight &&request);
-  Result<Admission> submit_inline(std::uint64_t request_id, const RequestDecoder &decoder,
-                                  std::uint64_t room, std::uint64_t began_ns, Method method,
+  Result<Admission> submit_source(std::uint64_t request_id, const RequestSource &source,
+                                  std::uint64_t began_ns,
                                   std::shared_ptr<const EncodeOptions> encode,
                                   std::uint64_t deadline_ns, const RequestNotes &notes);
-  Result<Draft> draft_of(const RequestDecoder &decoder, std::uint64_t began_ns,
-                         Method method) const;
+  Result<Admission> submit_inline(std::uint64_t request_id, const RequestSource &source,
+                                  std::uint64_t room, std::uint64_t began_ns,
+                                  std::shared_ptr<const EncodeOptions> encode,
+                                  std::uint64_t deadline_ns, const RequestNotes &notes);
+  Result<Draft> draft_of(const RequestSource &source, std::uint64_t began_ns) const;
   void measure_submit(const InFlight &request, std::uint64_t decode_ns, const RequestNotes &notes);
   void measure_run(const RecordHeader &reply, RequestMetrics &metrics);
   std::uint64_t record_room(std::uint64_t data_bound) const noexcept;

@@ -1,5 +1,4 @@
-// A request's body of whatever method, on its way into memory that is chosen once its size is
-// known.
+// A request's body of whatever method.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include "headrace/error.hpp"
 #include "headrace/json_decode.hpp"
 #include "headrace/json_examples.hpp"
+#include "headrace/request_source.hpp"
 #include "headrace/signature.hpp"
 #include "headrace/tensor.hpp"
 
@@ -18,15 +18,15 @@ namespace headrace {
 /// Predict: the body is decoded straight into the sink. Classify and regress: its examples are
 /// decoded at once, into memory of their own, and copied to the sink. Single-use; all arguments
 /// outlive it.
-class RequestDecoder {
+class RequestDecoder final : public RequestSource {
 public:
   RequestDecoder(std::span<const std::byte> body, const SignatureSet &signatures,
                  const DecodeOptions &options);
 
-  /// Upper bound of the bytes that `decode` asks of a sink in all.
-  std::uint64_t bound() const noexcept;
-  /// As decode_predict. Examples become the signature's one input.
-  Result<PredictRequest> decode(TensorSink &sink) const;
+  Method method() const noexcept override { return options_.method; }
+  std::uint64_t bound() const noexcept override;
+  /// Examples become the signature's one input.
+  Result<PredictRequest> decode(TensorSink &sink) const override;
 
 private:
   Result<PredictRequest> take_examples(TensorSink &sink) const;

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from headrace._core import DecodeOptions, Draft, EncodeOptions, Reply
-    from headrace.server.messages import Exchange
+    from headrace.server.messages import Body, Exchange
     from headrace.serving.endpoint import Endpoint
+    from headrace.tensors import GivenTensors
 
 __all__ = ["Answerer", "Inference", "InferenceOptions"]
 
 _log = logging.getLogger(__name__)
+
+# Answers up to this size are encoded on the loop, where the core has not encoded them itself.
+_LARGE_REPLY_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,11 @@ class InferenceOptions:
 class Answerer(Protocol):
     """How a dialect answers; shared by the requests of one route."""
 
-    def succeed(self, exchange: Exchange, body: bytes) -> None:
-        """The answer, encoded."""
+    def succeed(self, exchange: Exchange, body: Any) -> None:
+        """The answer: the body that the core has encoded, or what `encode` returned."""
 
-    def encode(self, reply: Reply) -> bytes:
-        """The body of a large answer; called off the loop."""
+    def encode(self, reply: Reply) -> Any:
+        """An answer that is large, or not for the core to encode; called on any thread."""
 
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
         """No answer, and why."""
@@ -105,16 +110,63 @@ class Inference:
             OverloadError: A bound is reached; nothing was accepted.
             ModelNotReady: The version is being unloaded.
         """
+        body = exchange.request.body
+        if len(body) < self._large_body_bytes:
+            deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
+            meter = exchange.request.head.meter
+            request_id = endpoint.submit(
+                _Call(self, exchange, answerer, deadline_ns),
+                body,
+                decode,
+                encode,
+                api=0 if meter is None else meter.number,
+                receive_ns=exchange.receive_ns,
+            )
+            exchange.on_disconnect = partial(endpoint.cancel, request_id)
+        else:
+            prepare = partial(endpoint.prepare, body, decode)
+            self._submit_prepared(endpoint, exchange, answerer, prepare, encode)
+
+    def submit_tensors(
+        self,
+        endpoint: Endpoint,
+        exchange: Exchange,
+        answerer: Answerer,
+        *,
+        read: Callable[[Body], GivenTensors],
+        encode: EncodeOptions | None,
+    ) -> None:
+        """As `submit`, of a body that ``read`` makes tensors of; it is called on any thread."""
+        body = exchange.request.body
+        if len(body) < self._large_body_bytes:
+            deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
+            meter = exchange.request.head.meter
+            request_id = endpoint.submit_tensors(
+                _Call(self, exchange, answerer, deadline_ns),
+                read(body),
+                encode,
+                api=0 if meter is None else meter.number,
+                receive_ns=exchange.receive_ns,
+            )
+            exchange.on_disconnect = partial(endpoint.cancel, request_id)
+        else:
+            self._submit_prepared(
+                endpoint, exchange, answerer, lambda: endpoint.prepare_tensors(read(body)), encode
+            )
+
+    def _submit_prepared(
+        self,
+        endpoint: Endpoint,
+        exchange: Exchange,
+        answerer: Answerer,
+        prepare: Callable[[], Draft],
+        encode: EncodeOptions | None,
+    ) -> None:
         deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
         meter = exchange.request.head.meter
         api = 0 if meter is None else meter.number
         receive_ns = exchange.receive_ns
         call = _Call(self, exchange, answerer, deadline_ns)
-        body = exchange.request.body
-        if len(body) < self._large_body_bytes:
-            request_id = endpoint.submit(call, body, decode, encode, api=api, receive_ns=receive_ns)
-            exchange.on_disconnect = partial(endpoint.cancel, request_id)
-            return
 
         def decoded(task: asyncio.Future[Draft]) -> None:
             endpoint.release()
@@ -132,13 +184,21 @@ class Inference:
                 exchange.on_disconnect = partial(endpoint.cancel, request_id)
 
         endpoint.hold()
-        future = self._loop.run_in_executor(self._executor, endpoint.prepare, body, decode)
+        future = self._loop.run_in_executor(self._executor, prepare)
         future.add_done_callback(decoded)
 
     def encode(self, exchange: Exchange, reply: Reply, answerer: Answerer) -> None:
-        """Encode a large answer on a thread, then send it."""
+        """Encode an answer, on a thread if it is large, then send it."""
+        if reply.nbytes <= _LARGE_REPLY_BYTES:
+            try:
+                answer = answerer.encode(reply)
+            except Exception as error:
+                answerer.fail(exchange, _expected(error))
+            else:
+                answerer.succeed(exchange, answer)
+            return
 
-        def encoded(task: asyncio.Future[bytes]) -> None:
+        def encoded(task: asyncio.Future[Any]) -> None:
             if (error := task.exception()) is not None:
                 answerer.fail(exchange, _expected(error))
             else:

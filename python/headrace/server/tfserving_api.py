@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from headrace._core import DecodeOptions, EncodeOptions
 from headrace.codec import check_examples, check_predict
+from headrace.dialects.tfserving.binary import parse_answer_form, parse_body_form
 from headrace.dialects.tfserving.errors import Failure, failure_of
 from headrace.dialects.tfserving.routes import Route, parse_target
 from headrace.dialects.tfserving.status import VersionStatus, metadata_body, status_body
 from headrace.dialects.tfserving.wishes import Wishes, parse_wishes
 from headrace.errors import HeadraceError, ModelError, ModelNotFound
+from headrace.server.tensor_run import Answers, TensorAnswers, TensorRun
 
 if TYPE_CHECKING:
     from headrace._core import Reply
+    from headrace.dialects.tfserving.binary import TensorAnswer, TensorBody
     from headrace.server.head import Head
     from headrace.server.inference import Inference
     from headrace.server.messages import Exchange, Handler
@@ -79,7 +82,7 @@ class TensorFlowServingApi:
         wishes = parse_wishes(target, head.headers, self._options.wishes)
         failure = next((f for f in (route, wishes) if isinstance(f, Failure)), None)
         if failure is not None:
-            return partial(self._refuse, failure)
+            return partial(self.refuse, failure)
         assert isinstance(route, Route)
         assert isinstance(wishes, Wishes)
         match route.verb:
@@ -87,14 +90,27 @@ class TensorFlowServingApi:
                 return self._guard(partial(self._status, route))
             case "metadata":
                 return self._guard(partial(self._metadata, route))
+            case "predict":
+                return self._predict_handler(head, target, route, wishes)
         return _Run(self, route, wishes)
+
+    def _predict_handler(self, head: Head, target: str, route: Route, wishes: Wishes) -> Handler:
+        """The handler for the forms of body and answer that the head asks for."""
+        body_form = parse_body_form(target, head.headers)
+        answer_form = parse_answer_form(head.headers)
+        if isinstance(body_form, Failure):
+            return partial(self.refuse, body_form)
+        run: _Run | TensorAnswers = _Run(self, route, wishes)
+        if answer_form is not None:
+            run = TensorAnswers(self, route, wishes.outputs, answer_form)
+        return run if body_form is None else TensorRun(self, run, body_form)
 
     def _meter(self, route: Route | Failure) -> RequestMeter:
         if isinstance(route, Failure):
             return self._metrics.meter("", "")
         return self._metrics.meter(route.model if route.model in self._registry else "", route.verb)
 
-    def run(self, run: _Run, exchange: Exchange) -> None:
+    def run(self, run: Answers, exchange: Exchange) -> None:
         """Send a predict, classify or regress to its endpoint.
 
         Raises:
@@ -112,6 +128,15 @@ class TensorFlowServingApi:
             endpoint, exchange, run, decode=self._decode[route.verb], encode=run.options
         )
 
+    def run_tensors(self, answers: Answers, form: TensorBody, exchange: Exchange) -> None:
+        """The same for a predict whose body is a tensor, except that the body is judged last."""
+        route = answers.route
+        endpoint = self._registry.find(route.model, route.version, route.label)
+        read = partial(form.read, endpoint.signatures)
+        self._inference.submit_tensors(
+            endpoint, exchange, answers, read=read, encode=answers.options
+        )
+
     def encode_options(self, wishes: Wishes) -> EncodeOptions:
         """The core's options for a form of answer."""
         return EncodeOptions(
@@ -126,11 +151,17 @@ class TensorFlowServingApi:
         """A good answer."""
         exchange.respond(200, body, headers=self.headers)
 
+    def respond_tensor(self, exchange: Exchange, answer: TensorAnswer) -> None:
+        """A good answer that is no JSON."""
+        headers = self.headers + answer.headers
+        exchange.respond(200, answer.body, content_type=answer.content_type, headers=headers)
+
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
         """An answer that is an error."""
-        self._refuse(failure_of(error), exchange)
+        self.refuse(failure_of(error), exchange)
 
-    def _refuse(self, failure: Failure, exchange: Exchange) -> None:
+    def refuse(self, failure: Failure, exchange: Exchange) -> None:
+        """An answer that says what is wrong."""
         exchange.respond(failure.status, failure.body(), headers=self.headers)
 
     def _guard(self, handler: Handler) -> Handler:
@@ -157,13 +188,13 @@ class TensorFlowServingApi:
         try:
             versions = self._registry.model(route.model).versions.values()
         except ModelNotFound as error:
-            self._refuse(_no_versions(route, None, error.detail), exchange)
+            self.refuse(_no_versions(route, None, error.detail), exchange)
             return
         chosen = [v for v in versions if number is None or v.number == number]
         if chosen:
             self.respond(exchange, status_body(map(_version_status, chosen)))
         else:
-            self._refuse(_no_versions(route, number), exchange)
+            self.refuse(_no_versions(route, number), exchange)
 
     def _metadata(self, route: Route, exchange: Exchange) -> None:
         endpoint = self._registry.find(route.model, route.version, route.label)

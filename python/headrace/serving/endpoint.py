@@ -22,7 +22,7 @@ from headrace.serving.retry import decide_after_death
 
 if TYPE_CHECKING:
     from headrace._core import DecodeOptions, Draft, EncodeOptions, FrontPort, Reply
-    from headrace.tensors import Signature
+    from headrace.tensors import GivenTensors, Signature
 
     Body = bytes | bytearray | memoryview
 
@@ -134,6 +134,31 @@ class Endpoint:
         self._pending[request_id] = call
         return request_id
 
+    def submit_tensors(
+        self,
+        call: Call,
+        given: GivenTensors,
+        encode: EncodeOptions | None,
+        *,
+        api: int = 0,
+        receive_ns: int = 0,
+    ) -> int:
+        """As `submit`, of tensors in the place of a body."""
+        self._admit()
+        request_id = next(_ids)
+        self._port.submit_tensors(
+            request_id,
+            given.signature,
+            given.tensors,
+            encode=encode,
+            deadline_ns=call.deadline_ns,
+            format=given.format,
+            api=api,
+            receive_ns=receive_ns,
+        )
+        self._pending[request_id] = call
+        return request_id
+
     def hold(self) -> None:
         """Something is about to be prepared for this endpoint: it counts as busy."""
         self._preparing += 1
@@ -148,6 +173,10 @@ class Endpoint:
         Between `hold` and `release`, so that the version is not unloaded meanwhile.
         """
         return self._port.prepare(body, decode=decode)
+
+    def prepare_tensors(self, given: GivenTensors) -> Draft:
+        """As `prepare`, of tensors in the place of a body."""
+        return self._port.prepare_tensors(given.signature, given.tensors, format=given.format)
 
     def submit_draft(
         self,

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 from headrace.dialects.tfserving.errors import Failure
 
-__all__ = ["Wishes", "parse_wishes"]
+__all__ = ["Wishes", "parse_wishes", "wish_values"]
 
 NonFinite = Literal["token", "null", "string", "error"]
 
@@ -56,17 +56,8 @@ def parse_wishes(
     Returns:
         The wishes, or the failure to answer with where one makes no sense.
     """
-    named = {
-        name.removeprefix(_HEADER_PREFIX).decode("latin-1").replace("-", "_"): value
-        for name, value in headers
-        if name.startswith(_HEADER_PREFIX)
-    }
-    query = target.partition("?")[2].partition("#")[0]
-    pairs = (field.partition("=") for field in query.split("&"))
-    given = named | {key: unquote_to_bytes(value.encode("latin-1")) for key, _, value in pairs}
     wishes = defaults
-    for key, raw in given.items():
-        value = raw.decode("utf-8", "backslashreplace")
+    for key, value in wish_values(target, headers).items():
         if key == "outputs":
             names = tuple(name for name in value.split(",") if name)
             wishes = replace(wishes, outputs=names)
@@ -76,6 +67,19 @@ def parse_wishes(
                 return Failure.invalid(f"{key}={value[:80]!r} is none of: {choices}")
             wishes = _with_choice(wishes, key, value)
     return wishes
+
+
+def wish_values(target: str, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """What query and headers say, by the keys of the query."""
+    named = {
+        name.removeprefix(_HEADER_PREFIX).decode("latin-1").replace("-", "_"): value
+        for name, value in headers
+        if name.startswith(_HEADER_PREFIX)
+    }
+    query = target.partition("?")[2].partition("#")[0]
+    pairs = (field.partition("=") for field in query.split("&"))
+    given = named | {key: unquote_to_bytes(value.encode("latin-1")) for key, _, value in pairs}
+    return {key: value.decode("utf-8", "backslashreplace") for key, value in given.items()}
 
 
 def _with_choice(wishes: Wishes, key: str, value: str) -> Wishes:
