@@ -142,8 +142,11 @@ std::uint64_t submit_draft(PyFrontPort &self, std::uint64_t request_id, Draft &d
                            std::size_t api, std::uint64_t receive_ns) {
   if (!draft.file)
     throw py::value_error("the draft was submitted before");
-  return admit(self, self.port.submit_draft(request_id, draft, std::move(encode), deadline_ns,
-                                            to_notes(api, receive_ns)));
+  const auto result = self.port.submit_draft(request_id, draft, std::move(encode), deadline_ns,
+                                             to_notes(api, receive_ns));
+  if (!result)
+    raise_error(result.error());
+  return admit(self, result.value());
 }
 
 py::object error_tuple(std::string_view code, std::string_view path, std::string_view message) {

@@ -5,7 +5,9 @@
 #include <stdexcept>
 
 #include "headrace/clock.hpp"
+
 #include "headrace/request_decoder.hpp"
+#include "row_outputs.hpp"
 
 namespace headrace {
 
@@ -142,6 +144,9 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const Reque
   if (!sink_.complete())
     return too_large(room);
   const PredictRequest &request = decoded.value();
+  const AnswerForm form{source.method(), request.format, request.rows};
+  if (auto defect = answer_defect(request.signature_index, form, encode.get()))
+    return *std::move(defect);
   const RecordHeader fields{.signature = static_cast<std::uint16_t>(request.signature_index),
                             .kind = RecordKind::kRequest,
                             .request_id = request_id,
@@ -155,9 +160,17 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const Reque
                            .encode = std::move(encode),
                            .signature = request.signature_index,
                            .api = notes.api,
-                           .form = {source.method(), request.format, request.rows}});
+                           .form = form});
   measure_submit(requests_.back(), fields.time_b_ns - began_ns, notes);
   return Admission{true, request.rows};
+}
+
+// What is certain to be wrong with the answer, before the model is bothered.
+std::optional<Error> FrontPort::answer_defect(std::size_t signature, const AnswerForm &form,
+                                              const EncodeOptions *encode) const {
+  if (encode == nullptr || form.method != Method::kPredict || form.format != Format::kRow)
+    return std::nullopt;
+  return row_defect(signatures_->all()[signature], form.rows, *encode);
 }
 
 Result<Draft> FrontPort::prepare(std::span<const std::byte> body,
@@ -190,16 +203,18 @@ Result<Draft> FrontPort::draft_of(const RequestSource &source, std::uint64_t beg
   return draft;
 }
 
-Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
-                                  std::shared_ptr<const EncodeOptions> encode,
-                                  std::uint64_t deadline_ns, const RequestNotes &notes) {
+Result<Admission> FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
+                                          std::shared_ptr<const EncodeOptions> encode,
+                                          std::uint64_t deadline_ns, const RequestNotes &notes) {
   require_open();
+  if (auto defect = answer_defect(draft.signature, draft.form, encode.get()))
+    return *std::move(defect);
   std::byte *at = reserve(align_up(kRecordDataOffset + table_bytes(draft.entries), kCacheLine));
   if (at == nullptr)
-    return {};
+    return Admission{};
   if (!channel_->files().send(draft.file.get(), next_ticket())) {
     stats_.full += 1;
-    return {};
+    return Admission{};
   }
   const RecordHeader fields{.signature = static_cast<std::uint16_t>(draft.signature),
                             .kind = RecordKind::kRequest,
@@ -219,7 +234,7 @@ Admission FrontPort::submit_draft(std::uint64_t request_id, Draft &draft,
                            .api = notes.api,
                            .form = draft.form});
   measure_submit(requests_.back(), draft.decode_ns, notes);
-  return {true, draft.rows};
+  return Admission{true, draft.rows};
 }
 
 void FrontPort::measure_submit(const InFlight &request, std::uint64_t decode_ns,

@@ -5,6 +5,7 @@
 
 #include "json_layout.hpp"
 #include "output_defect.hpp"
+#include "row_outputs.hpp"
 #include "tensor_writer.hpp"
 
 namespace headrace {
@@ -97,19 +98,11 @@ Result<std::monostate> check_rows(const Selection &outputs) {
   const NamedTensor &front = *outputs.front();
   for (const NamedTensor *output : outputs) {
     const Shape &shape = output->tensor.shape;
-    // TF Serving's text, its trailing blank included, then what to do about it.
     if (shape.rank() == 0)
-      return Error{ErrorCode::kShape, kNoOffset, "predictions",
-                   "Tensor name: " + std::string(output->name) +
-                       " has no shape information ; a scalar output cannot be split into rows. "
-                       "Send the request as 'inputs' (columnar) instead of 'instances'"};
+      return Error{ErrorCode::kShape, kNoOffset, "predictions", no_rows_text(output->name)};
     if (shape[0] != front.tensor.shape[0])
       return Error{ErrorCode::kBatchSize, kNoOffset, "predictions",
-                   "Tensor name: " + std::string(output->name) +
-                       " has inconsistent batch size: " + std::to_string(shape[0]) +
-                       " expecting: " + std::to_string(front.tensor.shape[0]) +
-                       "; such outputs cannot be paired row by row. "
-                       "Send the request as 'inputs' (columnar) instead of 'instances'"};
+                   other_rows_text(output->name, shape[0], front.tensor.shape[0])};
   }
   return std::monostate{};
 }

@@ -22,12 +22,18 @@ void sort_by_name(Signature::Specs &specs) {
             [](const auto &a, const auto &b) { return a.first < b.first; });
 }
 
+bool fixes_rows_of(const Signature::Specs::value_type &output) {
+  const TensorSpec &spec = output.second;
+  return spec.known_rank && (spec.dims.empty() || spec.dims[0].has_value());
+}
+
 } // namespace
 
 Signature::Signature(std::string name, Specs inputs, Specs outputs,
                      std::vector<std::string> float_features)
     : name_(std::move(name)), inputs_(std::move(inputs)), outputs_(std::move(outputs)),
-      float_features_(std::move(float_features)) {
+      float_features_(std::move(float_features)),
+      fixes_rows_(std::any_of(outputs_.begin(), outputs_.end(), fixes_rows_of)) {
   sort_by_name(inputs_);
   sort_by_name(outputs_);
   std::sort(float_features_.begin(), float_features_.end());

@@ -134,7 +134,11 @@ BOOST_AUTO_TEST_CASE(check_predict_agrees_with_the_decoder_about_syntax) {
       const auto checked = check_predict(bytes_of(one.body), one.options);
       if (!checked) {
         BOOST_REQUIRE(!decoded);
-        BOOST_TEST(decoded.error().message == checked.error().message);
+        // Who knows the signature goes on to show an example, before the closing parenthesis.
+        std::string said = checked.error().message;
+        if (said.back() == ')')
+          said.pop_back();
+        BOOST_TEST(decoded.error().message.starts_with(said));
       } else if (!decoded) {
         BOOST_TEST((decoded.error().code != ErrorCode::kSyntax), one.id);
         BOOST_TEST((decoded.error().code != ErrorCode::kInvalidUtf8), one.id);

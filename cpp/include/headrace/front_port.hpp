@@ -157,7 +157,8 @@ public:
   ~FrontPort() = default;
 
   /// Decodes a body into the ring, or into a memfd where it may not fit, publishes it and wakes the
-  /// worker. `deadline_ns`: monotonic_ns(), 0: none. Throws std::logic_error on a closed port,
+  /// worker. `deadline_ns`: monotonic_ns(), 0: none. kShape or kBatchSize, too, where the outputs
+  /// as declared cannot be answered by rows. Throws std::logic_error on a closed port,
   /// std::system_error.
   Result<Admission> submit(std::uint64_t request_id, std::span<const std::byte> body,
                            const DecodeOptions &decode, std::shared_ptr<const EncodeOptions> encode,
@@ -170,10 +171,11 @@ public:
   /// std::system_error.
   Result<Draft> prepare(std::span<const std::byte> body, const DecodeOptions &decode) const;
   Result<Draft> prepare_tensors(const GivenTensors &given) const;
-  /// The second half. `draft` is spent if it was accepted, else as it was.
-  Admission submit_draft(std::uint64_t request_id, Draft &draft,
-                         std::shared_ptr<const EncodeOptions> encode, std::uint64_t deadline_ns,
-                         const RequestNotes &notes = {});
+  /// The second half, which judges the outputs. `draft` is spent if it was accepted, else as it
+  /// was.
+  Result<Admission> submit_draft(std::uint64_t request_id, Draft &draft,
+                                 std::shared_ptr<const EncodeOptions> encode,
+                                 std::uint64_t deadline_ns, const RequestNotes &notes = {});
 
   /// Taking replies, by the wake-up protocol of an event loop: begin_taking; next_reply until it
   /// yields nothing and `sleep` says true, or until the caller has had enough; finish_taking.
@@ -250,6 +252,8 @@ private:
                                   std::uint64_t room, std::uint64_t began_ns,
                                   std::shared_ptr<const EncodeOptions> encode,
                                   std::uint64_t deadline_ns, const RequestNotes &notes);
+  std::optional<Error> answer_defect(std::size_t signature, const AnswerForm &form,
+                                     const EncodeOptions *encode) const;
   Result<Draft> draft_of(const RequestSource &source, std::uint64_t began_ns) const;
   void measure_submit(const InFlight &request, std::uint64_t decode_ns, const RequestNotes &notes);
   void measure_run(const RecordHeader &reply, RequestMetrics &metrics);

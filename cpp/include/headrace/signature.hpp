@@ -24,6 +24,8 @@ public:
   const std::string &name() const noexcept { return name_; }
   const Specs &inputs() const noexcept { return inputs_; }
   const Specs &outputs() const noexcept { return outputs_; }
+  /// Whether some output is declared without a dimension for rows, or with a fixed one.
+  bool fixes_rows() const noexcept { return fixes_rows_; }
   /// Whether the Examples that the signature takes hold floats under this name, where that is
   /// known.
   bool is_float_feature(std::string_view feature) const noexcept;
@@ -35,6 +37,7 @@ private:
   Specs inputs_;
   Specs outputs_;
   std::vector<std::string> float_features_;
+  bool fixes_rows_;
 };
 
 /// All signatures of one model version, sorted by name. Immutable after construction.

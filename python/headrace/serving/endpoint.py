@@ -190,6 +190,7 @@ class Endpoint:
         """The second half, on the loop.
 
         Raises:
+            DecodeError: The outputs cannot be answered by rows.
             OverloadError: A bound is reached; nothing was accepted.
         """
         self._admit()
