@@ -200,7 +200,11 @@ def test_body_that_cannot_be_read_names_the_input() -> None:
 def test_answer_is_json_unless_another_form_is_wanted_more() -> None:
     assert parse_answer_form([]) is None
     assert parse_answer_form([(b"accept", b"*/*")]) is None
-    assert parse_answer_form([(b"accept", b"application/x-npy")]) == NPY
+    assert parse_answer_form([(b"accept", b"application/json;q=0, */*")]) is None
+    assert parse_answer_form([(b"accept", b"application/x-npy;q=0.1, */*;q=0.2")]) is None
+    assert parse_answer_form([(b"accept", b"Application/X-NPY")]) == NPY
+    lines = [(b"accept", b"text/plain"), (b"accept", b"application/octet-stream")]
+    assert parse_answer_form(lines) == OCTET_STREAM
 
 
 def answer(outputs: dict[str, Any], *only: str, media_type: bytes = OCTET_STREAM) -> TensorAnswer:
