@@ -185,6 +185,9 @@ NamedArrays::NamedArrays(const py::object &mapping) {
   arrays_.reserve(items.size());
   for (const py::handle item : items) {
     const auto pair = py::reinterpret_borrow<py::tuple>(item);
+    if (!PyUnicode_Check(pair[0].ptr()))
+      throw py::type_error(std::string("the name of an array must be str, not ") +
+                           Py_TYPE(pair[0].ptr())->tp_name);
     names_.push_back(pair[0].cast<std::string>());
     arrays_.emplace_back(pair[1]);
   }

@@ -10,6 +10,7 @@ from headrace.errors import (
     RunFailed,
 )
 from headrace.serving.endpoint import Endpoint
+from headrace.tensors import GivenTensors
 
 
 class Port:
@@ -34,6 +35,14 @@ class Port:
             raise OverloadError("the ring is full")
         self.requests[request_id] = body
         return len(body)
+
+    def submit_tensors(self, request_id, signature, tensors, *, format, **options):
+        self.submit(request_id, tensors["x"], decode=None, **options)
+        self.given = (signature, format)
+        return len(tensors["x"])
+
+    def prepare_tensors(self, signature, tensors, *, format):
+        return signature, tensors, format
 
     def take_replies(self):
         replies, self.replies = self.replies, []
@@ -109,6 +118,23 @@ def test_each_kind_of_reply_reaches_its_own_call_once(endpoint, port):
     assert isinstance(calls[3][0].error, EncodeError)
     assert calls[3][0].error.code == "non_finite"
     assert len(endpoint) == 0
+
+
+def test_tensors_are_admitted_and_answered_as_bodies_are(endpoint, port):
+    given = GivenTensors("other", {"x": [0] * 10}, "columnar")
+    call = Call()
+    request_id = endpoint.submit_tensors(call, given, None)
+    assert port.given == ("other", "columnar")
+    with pytest.raises(OverloadError, match="10 rows of 10"):
+        endpoint.submit_tensors(Call(), given, None)
+    port.replies = [(request_id, 0, b"answer")]
+    endpoint.deliver()
+    assert call.answers == [b"answer"]
+
+
+def test_tensors_are_prepared_by_the_port(endpoint):
+    given = GivenTensors("other", {"x": [1]}, "columnar")
+    assert endpoint.prepare_tensors(given) == ("other", {"x": [1]}, "columnar")
 
 
 def test_beyond_the_bound_in_rows_nothing_is_accepted(endpoint, port):

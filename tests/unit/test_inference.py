@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headrace.errors import DecodeError
+from headrace.errors import DecodeError, EncodeError
 from headrace.server.inference import Inference, InferenceOptions
 
 
@@ -83,3 +84,35 @@ def test_endpoint_is_held_from_before_the_decoding_until_the_submission(
 
     asyncio.run(main())
     assert endpoint.log == ["hold", "prepare", "release", *end]
+
+
+@pytest.mark.parametrize("nbytes", [64 << 10, (64 << 10) + 1])
+@pytest.mark.parametrize("error", [None, EncodeError("no form"), RuntimeError("a bug")])
+def test_answer_is_encoded_on_the_loop_unless_it_is_large(
+    nbytes: int, error: Exception | None
+) -> None:
+    loops, told = [], []
+
+    def encode(reply: object) -> str:
+        loops.append(threading.current_thread() is threading.main_thread())
+        if error is not None:
+            raise error
+        return "answer"
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as executor:
+            inference = Inference(InferenceOptions(), loop=loop, executor=executor)
+            answerer = SimpleNamespace(
+                encode=encode,
+                succeed=lambda _, answer: told.append(answer),
+                fail=lambda _, error: told.append(str(error)),
+            )
+            inference.encode(None, SimpleNamespace(nbytes=nbytes), answerer)  # type: ignore[arg-type]
+            await loop.run_in_executor(executor, lambda: None)
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert loops == [nbytes == 64 << 10]
+    # What was not raised on purpose is logged, and the client told nothing of it.
+    assert told == [{EncodeError: "no form", RuntimeError: ""}.get(type(error), "answer")]

@@ -136,7 +136,7 @@ def _bad(why: str) -> DecodeError:
 
 
 def _bad_header(header: bytes) -> DecodeError:
-    found = header[:256].decode("ascii", "backslashreplace").strip()
+    found = header[:256].decode("ascii", "backslashreplace").strip()[:256]
     return _bad(
         "expected a header such as "
         f"{{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}}, found {found}"

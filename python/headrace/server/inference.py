@@ -139,13 +139,11 @@ class Inference:
         """As `submit`, of a body that ``read`` makes tensors of; it is called on any thread."""
         body = exchange.request.body
         if len(body) < self._large_body_bytes:
-            deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
-            meter = exchange.request.head.meter
             request_id = endpoint.submit_tensors(
-                _Call(self, exchange, answerer, deadline_ns),
+                self._call(exchange, answerer),
                 read(body),
                 encode,
-                api=0 if meter is None else meter.number,
+                api=_api_of(exchange),
                 receive_ns=exchange.receive_ns,
             )
             exchange.on_disconnect = partial(endpoint.cancel, request_id)
@@ -162,11 +160,7 @@ class Inference:
         prepare: Callable[[], Draft],
         encode: EncodeOptions | None,
     ) -> None:
-        deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
-        meter = exchange.request.head.meter
-        api = 0 if meter is None else meter.number
-        receive_ns = exchange.receive_ns
-        call = _Call(self, exchange, answerer, deadline_ns)
+        call, receive_ns = self._call(exchange, answerer), exchange.receive_ns
 
         def decoded(task: asyncio.Future[Draft]) -> None:
             endpoint.release()
@@ -176,7 +170,7 @@ class Inference:
             exchange.release_body()
             try:
                 request_id = endpoint.submit_draft(
-                    call, task.result(), encode, api=api, receive_ns=receive_ns
+                    call, task.result(), encode, api=_api_of(exchange), receive_ns=receive_ns
                 )
             except Exception as error:
                 answerer.fail(exchange, _expected(error))
@@ -186,6 +180,10 @@ class Inference:
         endpoint.hold()
         future = self._loop.run_in_executor(self._executor, prepare)
         future.add_done_callback(decoded)
+
+    def _call(self, exchange: Exchange, answerer: Answerer) -> _Call:
+        deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0
+        return _Call(self, exchange, answerer, deadline_ns)
 
     def encode(self, exchange: Exchange, reply: Reply, answerer: Answerer) -> None:
         """Encode an answer, on a thread if it is large, then send it."""
@@ -206,6 +204,11 @@ class Inference:
 
         future = self._loop.run_in_executor(self._executor, answerer.encode, reply)
         future.add_done_callback(encoded)
+
+
+def _api_of(exchange: Exchange) -> int:
+    meter = exchange.request.head.meter
+    return 0 if meter is None else meter.number
 
 
 def _expected(error: BaseException) -> HeadraceError:

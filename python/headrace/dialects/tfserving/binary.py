@@ -129,7 +129,14 @@ def parse_body_form(target: str, headers: Headers) -> TensorBody | Failure | Non
 
 
 def parse_answer_form(headers: Headers) -> bytes | None:
-    """The media type that the client wants most; None: JSON."""
+    """The media type that the client wants most; None: JSON.
+
+    Only what is named is given: ``*/*`` stands for JSON, whatever its quality is.
+    """
+    # Nearly nobody names any: they pay for this look alone, with every head that is new.
+    lines = [value.lower() for name, value in headers if name == b"accept"]
+    if not any(NPY in line or OCTET_STREAM in line for line in lines):
+        return None
     wanted = preferred(headers, (JSON, NPY, OCTET_STREAM))
     return None if wanted == JSON else wanted
 
