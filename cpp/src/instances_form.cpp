@@ -172,7 +172,8 @@ private:
     if (decode_value(p, column.writer, own, kMaxRank - 1, scope_) == nullptr)
       return nullptr;
     const std::uint64_t found = own.shape().elements();
-    const std::string hint = "input '" + column.writer.name() + "'; rows share the shape of instances[0]";
+    const std::string hint =
+        "input '" + column.writer.name() + "'; rows share the shape of instances[0]";
     if (found != expected)
       return scope_.faults.set(ErrorCode::kRagged, p,
                                "Expecting tensor size: " + std::to_string(expected) +
