@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +79,14 @@ def test_curl(server: ServerProcess, tmp_path: Path, options: list[str]) -> None
     assert json.loads(answer) == {"predictions": [row / 2 for row in rows]}
 
 
+def test_curl_with_columns_and_a_compressed_body(server: ServerProcess, tmp_path: Path) -> None:
+    body = tmp_path / "body.json.gz"
+    body.write_bytes(gzip.compress(b'{"inputs": {"x": [1.0, 4.0]}}'))
+    options = ("-sSf", "-H", "Content-Encoding: gzip", "--data-binary", f"@{body}")
+    answer = run(program("curl"), *options, server.url + PREDICT)
+    assert json.loads(answer) == {"outputs": [0.5, 2.0]}
+
+
 def test_curl_head_and_several_urls_on_one_connection(server: ServerProcess) -> None:
     url = f"{server.url}/v1/models/half"
     answer = run(program("curl"), "-sSf", "-v", "-I", url, url, "--stderr", "-")
@@ -110,6 +120,23 @@ def test_http_client_keeps_its_connection(server: ServerProcess) -> None:
         assert json.load(connection.getresponse()) == {"predictions": [value / 2]}
     assert connection.sock is first
     connection.close()
+
+
+def test_pipelined_requests_are_answered_in_their_order(server: ServerProcess) -> None:
+    sent = b"".join(
+        b"POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s"
+        % (PREDICT.encode(), len(body), body)
+        for body in (b'{"instances": [%d]}' % (2 * i) for i in range(100))
+    )
+    with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
+        connection.sendall(sent)
+        received = b""
+        while received.count(b"]}") < 100:
+            part = connection.recv(1 << 16)
+            assert part
+            received += part
+    answers = re.findall(rb'{"predictions":\[([^]]*)\]}', received)
+    assert [float(answer) for answer in answers] == [float(i) for i in range(100)]
 
 
 FETCH = """
