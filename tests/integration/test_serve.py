@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import model_builders
+from server_process import NUMBERED, PATIENCE_S
 
 SLOW = """
 import time
@@ -105,6 +107,33 @@ def test_port_opens_before_the_model_is_loaded_and_term_lets_requests_finish(tmp
         assert json.loads(answer.read()) == {"predictions": [1.0]}
         answer.close()
         assert process.wait(60) == 0
+
+
+def test_standard_output_is_the_servers_own_and_may_be_closed(tmp_path):
+    code = NUMBERED.replace("import numpy as np", "import numpy as np\n    print('printed')")
+    model_builders.python_model(tmp_path / "m" / "1", code)
+    command = [sys.executable, "-m", "headrace", "serve", "--listen=127.0.0.1:0"]
+    command += ["--model_name=m", f"--model_base_path={tmp_path / 'm'}"]
+    for output in ("/dev/full", tmp_path / "out"):
+        with open(output, "wb") as out, (tmp_path / "log").open("wb") as log:
+            server = subprocess.Popen(command, stdout=out, stderr=log)
+            try:
+                deadline = time.monotonic() + PATIENCE_S
+                done = "cannot be written" if output == "/dev/full" else "listening on"
+                while done not in (tmp_path / "log").read_text() + _text(output):
+                    assert server.poll() is None
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                server.terminate()
+                assert server.wait(PATIENCE_S) == 0
+            finally:
+                server.kill()
+        assert "printed" in (tmp_path / "log").read_text()
+    assert (tmp_path / "out").read_text().startswith("headrace: listening on http://")
+
+
+def _text(output):
+    return "" if output == "/dev/full" else Path(output).read_text()
 
 
 def test_a_port_that_is_taken_is_an_exit_status_and_a_sentence(tmp_path):

@@ -88,8 +88,8 @@ def test_there_are_examples_on_each_page_that_has_requests() -> None:
 
 @pytest.mark.parametrize("example", examples(), ids=lambda e: f"{e.page}: {json.dumps(e.body)}")
 def test_answer_is_what_the_model_computes(example: Example) -> None:
-    if example.model == "half":
-        assert example.answer["error"].startswith("Servable not found for request: Latest(half)")
+    if example.model == "half_plus_thre":
+        assert "Latest(half_plus_thre) (did you mean half_plus_three?)" in example.answer["error"]
         return
     if example.verb != "predict":
         answer = half_plus_three_of_examples(example.body, example.verb)

@@ -141,6 +141,14 @@ def test_unexpected_exception_is_an_internal_error_and_logged(
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_text_of_an_exception_becomes_utf8() -> None:
+    def run(x: object) -> Arrays:
+        raise ValueError("file \udcff")
+
+    answers, _ = serve(run, 1)
+    assert answers == {0: ("internal", r"file \udcff")}
+
+
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [

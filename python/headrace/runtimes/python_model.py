@@ -60,7 +60,7 @@ def open_model(path: Path, options: RuntimeOptions) -> PythonRuntime:
     except LoadFailed:
         _forget(directory)
         raise
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         _log.exception("loading %s", path)
         _forget(directory)
         raise LoadFailed(f"{path}/model.py: {_describe(error)}") from error
@@ -88,7 +88,7 @@ class PythonRuntime:
                 outputs = self._predict(inputs)
         except RunFailed:
             raise
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
             _log.exception("predict raised")
             raise RunFailed(_describe(error)) from error
         return _arrays(outputs, self.signatures[signature].outputs)

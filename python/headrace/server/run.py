@@ -82,8 +82,11 @@ async def _say_when_ready(
     front_end: FrontEnd, urls: Sequence[str], on_ready: Callable[[Sequence[str]], None] | None
 ) -> None:
     await front_end.load()
-    for url in urls:
-        print(f"headrace: listening on {url}", flush=True)
+    try:
+        for url in urls:
+            print(f"headrace: listening on {url}", flush=True)
+    except OSError as error:  # who started the server has stopped reading, or the disk is full
+        _log.warning("standard output cannot be written: %s", error.strerror)
     if on_ready is not None:
         on_ready(urls)
 

@@ -226,6 +226,10 @@ def _spawn_worker() -> WorkerProcess:
     return WorkerProcess(popen.pid, os.pidfd_open(popen.pid), ours, exit_status)
 
 
+# Standard output is the server's own: whoever started it reads the port there, not what models say.
+_STANDARD_ERROR = 2
+
+
 def _spawn(
     module: str, control: socket.socket, environment: dict[str, str] | None
 ) -> subprocess.Popen[bytes]:
@@ -234,6 +238,7 @@ def _spawn(
     return subprocess.Popen(
         [sys.executable, *safe_path, "-m", module, str(control.fileno())],
         stdin=subprocess.DEVNULL,
+        stdout=_STANDARD_ERROR,
         pass_fds=[control.fileno()],
         env=environment,
     )

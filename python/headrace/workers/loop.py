@@ -93,7 +93,9 @@ class Loop:
             for single in batch.split():
                 self.answer(single)
         else:
-            batch.fail(failure.kind, str(failure))
+            # Text of other people's: a lone surrogate, as in names of files, has no UTF-8.
+            text = str(failure).encode("utf-8", "backslashreplace").decode()
+            batch.fail(failure.kind, text)
             self._answered()
 
     def _attempt(self, batch: BatchLike) -> RunFailed | None:
