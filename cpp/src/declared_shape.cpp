@@ -20,7 +20,18 @@ bool fits(const std::vector<std::optional<std::uint64_t>> &declared, const Shape
   return matched[shape.rank()];
 }
 
+std::string to_text(const std::vector<std::optional<std::uint64_t>> &dims) {
+  std::string text = "[";
+  for (const auto &extent : dims)
+    text.append(text.size() == 1 ? "" : ",").append(extent ? std::to_string(*extent) : "?");
+  return text.append("]");
+}
+
 } // namespace
+
+std::string to_text(const TensorSpec &spec) {
+  return std::string(tensorflow_name(spec.dtype)) + (spec.known_rank ? to_text(spec.dims) : "");
+}
 
 std::string to_text(const Shape &shape) {
   std::string text = "[";
@@ -33,10 +44,7 @@ std::optional<std::string> shape_defect(const std::string &input, const TensorSp
                                         const Shape &shape) {
   if (!spec.known_rank || fits(spec.dims, shape))
     return std::nullopt;
-  std::string declared = "[";
-  for (const auto &extent : spec.dims)
-    declared.append(declared.size() == 1 ? "" : ",").append(extent ? std::to_string(*extent) : "?");
-  return "Input '" + input + "' has shape " + to_text(shape) + ", expected " + declared.append("]");
+  return "Input '" + input + "' has shape " + to_text(shape) + ", expected " + to_text(spec.dims);
 }
 
 } // namespace headrace

@@ -1,6 +1,7 @@
 // The columnar form: `"inputs": value` or `"inputs": {"name": value, ...}`.
 #include <algorithm>
 
+#include "declared_shape.hpp"
 #include "json_place.hpp"
 #include "name_hints.hpp"
 #include "request_forms.hpp"
@@ -75,10 +76,10 @@ private:
   }
 
   const char *report_missing(const char *object, std::ptrdiff_t index) {
-    const std::string &name = signature_.inputs()[static_cast<std::size_t>(index)].first;
-    return scope_.faults.set(ErrorCode::kMissingInput, object,
-                             "Missing named input: " + name + " in 'inputs' object.",
-                             "the inputs are " + join_names(input_names(signature_)));
+    const auto &[name, spec] = signature_.inputs()[static_cast<std::size_t>(index)];
+    return scope_.faults.set(
+        ErrorCode::kMissingInput, object, "Missing named input: " + name + " in 'inputs' object.",
+        "it takes " + to_text(spec) + "; the inputs are " + join_names(input_names(signature_)));
   }
 
   const Signature &signature_;

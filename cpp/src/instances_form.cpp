@@ -225,7 +225,8 @@ private:
     std::string missing;
     for (const Column &column : columns_)
       if (column.rows <= row_)
-        missing.append(missing.empty() ? "" : ", ").append(column.writer.name());
+        missing.append(missing.empty() ? "" : ", ")
+            .append(column.writer.name() + " (" + to_text(column.writer.spec()) + ")");
     return scope_.faults.set(
         ErrorCode::kMissingInput, object,
         "Failed to process element: " + std::to_string(row_) +

@@ -122,7 +122,7 @@ def test_answer_is_right(server: ServerProcess, model: str, body: str, answer: o
 
 REFUSED = [
     ("tensorflow: one of two inputs is missing", "multi",
-     '{"instances":[{"a":[1,2,3]},{"a":[4,5,6]}]}', ["instances[0]", "missing b"]),
+     '{"instances":[{"a":[1,2,3]},{"a":[4,5,6]}]}', ["instances[0]", "missing b (int64[?])"]),
     ("tensorflow: rows of different lengths", "seq",
      '{"instances":[{"ids":[4,8,15]},{"ids":[16,23]}]}',
      ["instances[1].ids", "size: 3", "got: 2", "instances[0]"]),
