@@ -32,6 +32,9 @@ public:
   void finish(std::size_t, DType, const Shape &, std::uint64_t) override {}
 };
 
+// The body, `instances` and a row, around a tensor.
+constexpr std::size_t kDepthOfRow = 3;
+
 class RequestReader {
 public:
   RequestReader(std::span<const std::byte> body, const SignatureSet *signatures,
@@ -142,7 +145,9 @@ private:
       if (scope_.faults.syntax.fault != SyntaxFault::kNone)
         return nullptr;
     }
-    return skip_value(p, end_, depth, rules_, scope_.faults.syntax);
+    SyntaxRules rules = rules_; // the limit is for what nobody reads; tensors have their own
+    rules.max_depth = std::max(rules.max_depth, kMaxRank + kDepthOfRow);
+    return skip_value(p, end_, depth, rules, scope_.faults.syntax);
   }
 
   // Can nothing behind `p` choose another signature?

@@ -116,7 +116,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     require(result.error().offset <= body.size(), "an offset within the body");
   if (!checked) {
     require(!result, "check_predict is no stricter");
-    require(result.error().message == checked.error().message, "the same error");
+    // Who knows the signature goes on to show an example, before the closing parenthesis.
+    std::string said = checked.error().message;
+    if (said.ends_with(')'))
+      said.pop_back();
+    require(result.error().message.starts_with(said), "the same error");
   } else if (!result) {
     require(result.error().code != ErrorCode::kSyntax, "check_predict sees all syntax");
     require(result.error().code != ErrorCode::kInvalidUtf8, "check_predict sees all bytes");

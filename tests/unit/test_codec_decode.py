@@ -302,3 +302,12 @@ def test_declared_shapes_are_checked_but_for_extents_of_one(
             decode_predict(body, signatures, check_shapes=True)
         assert caught.value.code == "shape"
         assert "Input 'x' has shape" in caught.value.message
+
+
+def test_limit_of_depth_is_not_for_tensors_even_if_no_model_is_known() -> None:
+    signatures = {"serving_default": {"x": TensorSpec("float32")}}
+    for rank in (9, 63):
+        tensor = "[" * rank + "1" + "]" * rank
+        for body in (f'{{"instances": {tensor}}}', f'{{"instances": [{{"x": {tensor}}}]}}'):
+            decode_predict(body.encode(), signatures, max_depth=8)
+            check_predict(body.encode(), max_depth=8)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 import zlib
 
 import pytest
+import zstandard
 from http_wire import Wire
 
 from headrace.server.limits import HttpLimits
 from headrace.server.messages import Exchange
 
 CONTENT = b'{"instances": [1.0, 2.0, 5.0]}' * 50
+ZSTD_FRAMES = zstandard.compress(CONTENT[:900]) + zstandard.compress(CONTENT[900:])
 HEAD = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\n%bTransfer-Encoding: chunked\r\n\r\n"
 
@@ -51,6 +55,37 @@ def test_gzip_body_is_inflated(coding: bytes, step: int) -> None:
     wire = Wire()
     wire.send(*cut(sized(coding, gzip.compress(CONTENT)) * 2, step))
     assert [seen.body for seen in wire.seen] == [CONTENT, CONTENT]
+
+
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+@pytest.mark.parametrize("body", [zstandard.compress(CONTENT), ZSTD_FRAMES])
+def test_zstd_body_of_one_frame_or_more_is_inflated(body: bytes, step: int) -> None:
+    wire = Wire()
+    wire.send(*cut(sized(b"zstd", body) * 2, step))
+    assert [seen.body for seen in wire.seen] == [CONTENT, CONTENT]
+
+
+def test_zstd_bomb_is_refused_long_before_the_ceiling() -> None:
+    wire = Wire()
+    wire.send(sized(b"zstd", zstandard.compress(bytes(60 << 20))))
+    assert refusal(wire)[0] == 413
+
+
+def test_zstd_frame_that_asks_for_a_huge_window_is_refused() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
+    frame = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    wire = Wire()
+    wire.send(sized(b"zstd", frame.compress(CONTENT) + frame.flush()))
+    assert refusal(wire)[0] == 400
+
+
+def test_zstd_is_unknown_where_it_is_not_installed() -> None:
+    code = (
+        "import sys; sys.modules['zstandard'] = None; from headrace.server import head; "
+        "print(sorted(head._CODINGS), head._KNOWN_CODINGS)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[b'deflate', b'gzip', b'x-gzip'] gzip, deflate\n"
 
 
 @pytest.mark.parametrize("step", [1, 100_000])
@@ -103,6 +138,9 @@ def test_decoded_body_has_slack_after_its_end() -> None:
         (b"deflate", zlib.compress(CONTENT)[:-4] + bytes(4), "corrupt"),
         (b"deflate", zlib.compress(CONTENT)[:20], "truncated"),
         (b"deflate", zlib.compress(CONTENT) + b"x", "follow"),
+        (b"zstd", CONTENT, "corrupt"),
+        (b"zstd", zstandard.compress(CONTENT)[:-1], "truncated"),
+        (b"zstd", zstandard.compress(CONTENT) + b"junk", "corrupt"),
     ],
 )
 @pytest.mark.parametrize("step", [1, 100_000])
@@ -121,7 +159,7 @@ def test_unknown_coding_is_refused_with_those_known() -> None:
     wire = Wire()
     wire.send(sized(b"lzma", b"x"))
     assert refusal(wire)[0] == 415
-    assert wire.answers[0].headers[b"Accept-Encoding"] == b"gzip, deflate"
+    assert wire.answers[0].headers[b"Accept-Encoding"] == b"gzip, deflate, zstd"
 
 
 def test_coding_of_a_request_without_body_is_ignored() -> None:

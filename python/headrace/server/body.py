@@ -15,6 +15,7 @@ import httptools
 from headrace.server.head import CHUNKED, HEAD_END, Head, body_too_large
 from headrace.server.limits import HttpLimits
 from headrace.server.refusal import RequestRefused
+from headrace.server.zstd import ZstdInflater
 
 __all__ = ["SLACK_BYTES", "BodyBudget", "ChunkedReceiver", "Receiver", "SizedReceiver", "receiver"]
 
@@ -105,7 +106,7 @@ class PlainSink:
 
 
 class InflatingSink:
-    """Content that was sent with gzip or deflate, inflated piece by piece.
+    """Content that was sent with gzip, deflate or zstd, inflated piece by piece.
 
     ``deflate`` means the zlib format (RFC 9110 section 8.4.1.2); since some clients send a bare
     DEFLATE stream under that name, the first two bytes decide.
@@ -119,7 +120,7 @@ class InflatingSink:
         self._plain = PlainSink(limits, budget)
         self._received = 0
         self._start = b""
-        self._inflater: zlib._Decompress | None = None
+        self._inflater: zlib._Decompress | ZstdInflater | None = None
 
     @property
     def charge(self) -> int:
@@ -135,11 +136,11 @@ class InflatingSink:
             if len(data) < 2:
                 self._start = data
                 return
-            self._inflater = zlib.decompressobj(_window_bits(self._coding, data))
+            self._inflater = _inflater(self._coding, data)
         self._received += len(data)
         self._inflate(self._inflater, data)
 
-    def _inflate(self, inflater: zlib._Decompress, data: bytes) -> None:
+    def _inflate(self, inflater: zlib._Decompress | ZstdInflater, data: bytes) -> None:
         while data:
             if inflater.eof:
                 inflater = self._next_member(data)
@@ -153,18 +154,18 @@ class InflatingSink:
             if not data and len(piece) == _INFLATE_STEP_BYTES:
                 self._drain(inflater)
 
-    def _drain(self, inflater: zlib._Decompress) -> None:
+    def _drain(self, inflater: zlib._Decompress | ZstdInflater) -> None:
         """Fetch what the inflater still holds after its last input."""
         while piece := inflater.decompress(b"", _INFLATE_STEP_BYTES):
             self._plain.write(piece)
             self._check_ratio()
 
-    def _next_member(self, data: bytes) -> zlib._Decompress:
-        """A gzip file may be several, one after the other (RFC 1952 section 2.2)."""
-        if self._coding != "gzip":
+    def _next_member(self, data: bytes) -> zlib._Decompress | ZstdInflater:
+        """A body may be several, one after the other (RFC 1952 section 2.2, RFC 8878 section 3)."""
+        if self._coding == "deflate":
             raise RequestRefused(400, "bytes follow the end of the deflate body")
-        self._inflater = zlib.decompressobj(_window_bits("gzip", data))
-        return self._inflater
+        self._inflater = inflater = _inflater(self._coding, data)
+        return inflater
 
     def _check_ratio(self) -> None:
         inflated = self._plain.charge
@@ -184,6 +185,12 @@ class InflatingSink:
         if started and (self._inflater is None or not self._inflater.eof):
             raise RequestRefused(400, f"the {self._coding} body is truncated")
         return self._plain.finish()
+
+
+def _inflater(coding: str, data: bytes) -> zlib._Decompress | ZstdInflater:
+    if coding == "zstd":
+        return ZstdInflater()
+    return zlib.decompressobj(_window_bits(coding, data))
 
 
 def _window_bits(coding: str, data: bytes) -> int:

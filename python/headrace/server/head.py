@@ -22,6 +22,7 @@ import httptools
 
 from headrace.server.limits import HttpLimits
 from headrace.server.refusal import RequestRefused
+from headrace.server.zstd import ZSTD
 
 if TYPE_CHECKING:
     from headrace.serving.metrics import RequestMeter
@@ -49,6 +50,9 @@ _FRAMING: Final = re.compile(
     rb"|host):[ \t]*([^\r]*)"
 )
 _CODINGS: Final = {b"gzip": "gzip", b"x-gzip": "gzip", b"deflate": "deflate"}
+if ZSTD:
+    _CODINGS[b"zstd"] = "zstd"
+_KNOWN_CODINGS: Final = "gzip, deflate, zstd" if ZSTD else "gzip, deflate"
 
 
 class Head:
@@ -309,8 +313,8 @@ def _content_coding(tokens: list[bytes]) -> str | None:
         named = b", ".join(codings)[:256].decode("ascii", "replace")
         raise RequestRefused(
             415,
-            f"Content-Encoding {named!r} is not known; gzip and deflate are",
-            headers=((b"Accept-Encoding", b"gzip, deflate"),),
+            f"Content-Encoding {named!r} is not known; these are: {_KNOWN_CODINGS}",
+            headers=((b"Accept-Encoding", _KNOWN_CODINGS.encode()),),
         )
     return _CODINGS[codings[0]]
 
