@@ -60,7 +60,8 @@ DecodeOptions options_of(std::uint8_t bits) {
   options.bare_list = (bits & 4) != 0;
   options.finite_only = (bits & 8) != 0;
   options.keep_extra = (bits & 16) != 0;
-  options.max_depth = (bits & 32) != 0 ? 10 : 10'000;
+  // Not below the depth of tensors, where decoder and check pass over different things.
+  options.max_depth = (bits & 32) != 0 ? kMaxRank + 10 : 10'000;
   return options;
 }
 
