@@ -5,6 +5,7 @@
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Headrace's C++ core: codec, rings, batches.";
+  headrace::bindings::register_simd(m);
   headrace::bindings::register_signatures(m);
   headrace::bindings::register_decode(m);
   headrace::bindings::register_encode(m);

@@ -5,6 +5,7 @@
 
 namespace headrace::bindings {
 
+void register_simd(pybind11::module_ &m);
 void register_signatures(pybind11::module_ &m);
 void register_decode(pybind11::module_ &m);
 void register_encode(pybind11::module_ &m);

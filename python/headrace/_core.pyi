@@ -7,6 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Buffer
 
+def active_simd() -> str: ...
+def available_simd() -> list[str]: ...
+
 _Specs = Sequence[tuple[str, str, Sequence[int | None] | None]]
 
 class SignatureSet:
