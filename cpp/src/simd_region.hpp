@@ -10,14 +10,13 @@
 #define HEADRACE_HAS_AVX2 0
 #endif
 
+#define HEADRACE_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #if defined(__clang__)
-#define HEADRACE_AVX2_BEGIN                                                                        \
-  _Pragma(                                                                                         \
-      "clang attribute push(__attribute__((target(\"avx2,fma,bmi,bmi2,lzcnt,popcnt,pclmul\"))),"   \
-      "apply_to = function)")
-#define HEADRACE_AVX2_END _Pragma("clang attribute pop")
+#define HEADRACE_BEGIN(set)                                                                        \
+  HEADRACE_PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
+#define HEADRACE_AVX2_END HEADRACE_PRAGMA(clang attribute pop)
 #else
-#define HEADRACE_AVX2_BEGIN                                                                        \
-  _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,bmi,bmi2,lzcnt,popcnt,pclmul\")")
-#define HEADRACE_AVX2_END _Pragma("GCC pop_options")
+#define HEADRACE_BEGIN(set) HEADRACE_PRAGMA(GCC push_options) HEADRACE_PRAGMA(GCC target(set))
+#define HEADRACE_AVX2_END HEADRACE_PRAGMA(GCC pop_options)
 #endif
+#define HEADRACE_AVX2_BEGIN HEADRACE_BEGIN("avx2,fma,bmi,bmi2,lzcnt,pclmul")
