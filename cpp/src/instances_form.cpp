@@ -5,6 +5,7 @@
 #include "json_place.hpp"
 #include "name_hints.hpp"
 #include "request_forms.hpp"
+#include "text_survey.hpp"
 #include "value_decoder.hpp"
 
 namespace headrace {
@@ -125,6 +126,12 @@ private:
       p = take_row(column, p);
       if (p == nullptr)
         return wrap();
+      if (column.extents.rank == 1) { // rows like it
+        const std::uint64_t more =
+            column.writer.take_rows(p, column.extents.dims[0], Extents::kUnknown);
+        row_ += more;
+        column.rows += more;
+      }
       p = scan_delimiter(p, end_, false, closed, scope_.faults.syntax);
       if (p == nullptr)
         return nullptr;
@@ -188,7 +195,7 @@ private:
   // Room for all rows at once: a later row has at least as many commas as the first one, and one
   // more parts it from its neighbour.
   bool expect_rows_like(const char *first, const char *last) {
-    const std::uint64_t commas = count_commas(between(first, last));
+    const std::uint64_t commas = survey_text(between(first, last)).commas;
     const std::uint64_t most = 1 + (scope_.commas - commas) / (commas + 1);
     for (Column &column : columns_)
       if (!column.writer.is_string() && !column.writer.expect(most * column.elements(), first))

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "headrace/simd.hpp"
 #include "headrace/tensor.hpp"
 
 namespace headrace {
@@ -16,7 +17,8 @@ namespace headrace {
 /// Where a run stands. `text` at the first byte of an element, blanks before it allowed.
 struct NumberRun {
   const char *text;
-  const char *end;    ///< of readable memory: no kernel reads at or behind it
+  const char *begin;  ///< of readable memory
+  const char *end;    ///< of readable memory: no kernel reads before `begin`, or at or behind `end`
   std::byte *out;     ///< place of the next element, aligned to its size
   std::byte *out_end; ///< a whole number of elements away
 };
@@ -34,9 +36,19 @@ struct NumberKernel {
   /// Takes the one element at `text` into `out`; yields the text after it, or nullptr for one that
   /// the kernel does not take. Precondition: text != end.
   const char *(*one)(const char *text, const char *end, std::byte *out) noexcept = nullptr;
+  /// Takes whole lists of `length` (at least 1) elements each, `text` being behind the `]` of one
+  /// like them, and is behind the last one's afterwards; yields how many. Not an error: none.
+  /// Absent where it would not be faster than `run` list by list. Elements behind those taken may
+  /// have been written to, up to `out_end`.
+  std::uint64_t (*rows)(NumberRun &, std::uint64_t length) noexcept = nullptr;
 };
 
 /// The kernel for elements of `dtype`; empty for kString and kUnsupported.
-NumberKernel number_kernel(DType dtype) noexcept;
+NumberKernel number_kernel(DType dtype, Simd level = active_simd()) noexcept;
+
+namespace avx2 {
+/// Replaces what is faster with AVX2, which the processor must have.
+void use_kernels(DType dtype, NumberKernel &kernel) noexcept;
+} // namespace avx2
 
 } // namespace headrace

@@ -73,27 +73,6 @@ std::uint64_t align8(std::uint64_t n) noexcept { return (n + 7) & ~std::uint64_t
 
 } // namespace
 
-// Sixteen counters of a byte each, emptied before they can overflow: the compiler makes of the
-// plain loop over single bytes something twenty times slower.
-std::uint64_t count_commas(std::string_view text) noexcept {
-  using Bytes [[gnu::vector_size(16)]] = unsigned char;
-  constexpr std::size_t kBlock = std::size_t{16} * 255;
-  std::uint64_t count = 0;
-  while (text.size() >= 16) {
-    const std::size_t block = std::min(kBlock, text.size() / 16 * 16);
-    Bytes counters{};
-    for (std::size_t i = 0; i < block; i += 16) {
-      Bytes bytes;
-      std::memcpy(&bytes, text.data() + i, 16);
-      counters -= reinterpret_cast<Bytes>(bytes == ',');
-    }
-    for (int i = 0; i < 16; ++i)
-      count += counters[i];
-    text.remove_prefix(block);
-  }
-  return count + static_cast<std::uint64_t>(std::count(text.begin(), text.end(), ','));
-}
-
 std::string expected_of(const TensorSpec &spec) {
   const std::string dtype = message_name(spec);
   if (const auto range = range_of(spec.dtype); range)
@@ -131,8 +110,11 @@ bool TensorFiller::make_room(std::uint64_t bytes) {
     const std::uint64_t bound = (scope_.commas + 1) * item_size_;
     want = alone_ ? bound : std::min(bound, std::max<std::uint64_t>(want, 8 * item_size_));
   }
-  room_ = scope_.sink.grow(index_, used_, want);
-  return !room_.empty();
+  const std::span<std::byte> room = scope_.sink.grow(index_, used_, want);
+  if (room.empty())
+    return false;
+  room_ = room;
+  return true;
 }
 
 bool TensorFiller::expect(std::uint64_t count, const char *at) {
@@ -177,7 +159,7 @@ TensorFiller::ListRun TensorFiller::take_list(const char *p, std::uint64_t limit
       const std::uint64_t room =
           std::min<std::uint64_t>((room_.size() - used_) / item_size_, limit - (count_ - first));
       std::byte *const out = room_.data() + used_;
-      NumberRun run{p, end, out, out + room * item_size_};
+      NumberRun run{p, scope_.text.begin, end, out, out + room * item_size_};
       const RunStop stop = kernel_.run(run);
       const auto bytes = static_cast<std::uint64_t>(run.out - out);
       used_ += bytes;
@@ -203,6 +185,27 @@ TensorFiller::ListRun TensorFiller::take_list(const char *p, std::uint64_t limit
     if (p == nullptr || closed)
       return {p, closed};
   }
+}
+
+std::uint64_t TensorFiller::take_rows(const char *&p, std::uint64_t length, std::uint64_t limit) {
+  // Where rows are laid out so that the kernel takes none, it is not asked about each.
+  constexpr std::uint32_t kPatience = 4;
+  constexpr std::uint32_t kAskAgain = 64;
+  if (kernel_.rows == nullptr || length == 0 ||
+      (row_misses_ >= kPatience && ++row_misses_ % kAskAgain != 0))
+    return 0;
+  const std::uint64_t row_bytes = length * item_size_;
+  if (room_.size() - used_ < row_bytes && !make_room(row_bytes))
+    return 0; // take_list will meet the same, and say so
+  const std::uint64_t room = std::min((room_.size() - used_) / row_bytes, limit);
+  std::byte *const out = room_.data() + used_;
+  NumberRun run{p, scope_.text.begin, scope_.text.end, out, out + room * row_bytes};
+  const std::uint64_t rows = kernel_.rows(run, length);
+  row_misses_ = rows == 0 ? row_misses_ + 1 : 0;
+  used_ += rows * row_bytes;
+  count_ += rows * length;
+  p = run.text;
+  return rows;
 }
 
 const char *TensorFiller::take_leaf(const char *p) {

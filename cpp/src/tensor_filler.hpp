@@ -46,6 +46,11 @@ public:
   };
   ListRun take_list(const char *p, std::uint64_t limit);
 
+  /// Takes as many whole lists of `length` elements each as it easily can, at most `limit`, `p`
+  /// being behind the `]` of one like them; afterwards `p` is behind the last one's. Yields how
+  /// many. What is left is for take_list, faults included.
+  std::uint64_t take_rows(const char *&p, std::uint64_t length, std::uint64_t limit);
+
   /// Forgets all elements after the first `count`.
   void rewind(std::uint64_t count) noexcept;
   /// A hint: a well-formed body has at most this many elements. False with a fault at `at`: the
@@ -78,11 +83,9 @@ private:
   std::span<std::byte> room_;
   std::uint64_t used_ = 0;          ///< bytes written
   std::uint64_t count_ = 0;         ///< elements taken
+  std::uint32_t row_misses_ = 0; ///< how often in a row take_rows took none
   std::vector<std::uint64_t> ends_; ///< of strings: where each one ends
 };
-
-/// How many commas; the bound of a body's elements.
-std::uint64_t count_commas(std::string_view text) noexcept;
 
 /// What a dtype takes, in words for messages.
 std::string expected_of(const TensorSpec &spec);

@@ -31,6 +31,8 @@ public:
         if (level_ == 0)
           return p;
         ++counts_[level_ - 1];
+        if (level_ + 1 == extents_.rank)
+          p = take_rows(p);
         p = after_element(p);
       }
       if (p == nullptr || level_ == 0)
@@ -78,6 +80,14 @@ private:
     if (counts_[level] == extents_.dims[level])
       return too_long(run.next);
     return run.next; // at a list among the elements, which open_list refuses
+  }
+
+  // The text stands after the "]" of an innermost list: passes over those like it.
+  const char *take_rows(const char *p) {
+    const std::size_t level = level_ - 1;
+    counts_[level] +=
+        writer_.take_rows(p, extents_.dims[level_], extents_.dims[level] - counts_[level]);
+    return p;
   }
 
   // The text stands after the "]" of the innermost open list: compares its length.
