@@ -1,10 +1,9 @@
-// The decoder against simdjson's On-Demand interface on the same bodies, in turn in one process: the
-// time of a whole request body to a tensor. Prints a line of JSON for each kind of body; started
-// and read by benchmarks/kernels.py.
+// The decoder against simdjson's On-Demand interface on the same bodies, in turn in one process:
+// the time of a whole request body to a tensor. Prints a line of JSON for each kind of body;
+// started and read by benchmarks/kernels.py.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -50,31 +49,8 @@ struct Body {
   double numbers;
 };
 
-template <class T> void walk(simdjson::ondemand::value value, std::vector<T> &out) {
-  simdjson::ondemand::array list;
-  if (value.get_array().get(list) == simdjson::SUCCESS) {
-    for (auto item : list)
-      walk(item.value(), out);
-    return;
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    double number = 0;
-    if (value.get_double().get(number) != simdjson::SUCCESS)
-      std::abort();
-    out.push_back(static_cast<T>(number));
-  } else {
-    std::int64_t number = 0;
-    if (value.get_int64().get(number) != simdjson::SUCCESS ||
-        number < static_cast<std::int64_t>(std::numeric_limits<T>::min()) ||
-        number > static_cast<std::int64_t>(std::numeric_limits<T>::max()))
-      std::abort();
-    out.push_back(static_cast<T>(number));
-  }
-}
-
 // What a caller of On-Demand writes who knows how deep the lists are.
-template <class T>
-void walk_rows(simdjson::ondemand::array rows, int depth, std::vector<T> &out) {
+template <class T> void walk_rows(simdjson::ondemand::array rows, int depth, std::vector<T> &out) {
   for (auto row : rows) {
     if (depth > 1) {
       walk_rows<T>(row.get_array().value(), depth - 1, out);
@@ -120,14 +96,9 @@ std::string printed(const char *format, double value) {
   return text;
 }
 
-std::string as_python(double value) {
-  char text[64];
-  const auto end = std::to_chars(text, std::end(text), value).ptr;
-  std::string written(text, end);
-  return written.find_first_of(".e") == std::string::npos ? written + ".0" : written;
-}
-
-std::string as_float32(float value) {
+// The shortest text that reads back as the same value of this type, as json.dumps and NumPy write
+// it.
+template <class Float> std::string shortest(Float value) {
   char text[64];
   const auto end = std::to_chars(text, std::end(text), value).ptr;
   std::string written(text, end);
@@ -142,28 +113,52 @@ std::vector<Body> make_bodies() {
   std::vector<Body> bodies;
   const auto add = [&](std::string name, DType dtype, std::size_t rows, std::size_t columns,
                        const std::function<std::string()> &item) {
-    std::string text = "{\"instances\": " +
-                       list(rows, [&] { return list(columns, item); }) + "}";
+    std::string text = "{\"instances\": " + list(rows, [&] { return list(columns, item); }) + "}";
     bodies.push_back({std::move(name), dtype, std::move(text), double(rows * columns)});
   };
-  add("floats, 17 digits", DType::kFloat32, 256, 784, [&] { return as_python(float(unit(random))); });
-  add("floats, shortest", DType::kFloat32, 256, 784, [&] { return as_float32(float(unit(random))); });
-  add("floats, 4 decimals", DType::kFloat32, 256, 784, [&] { return as_python(std::round(unit(random) * 1e4) / 1e4); });
+  add("floats, 17 digits", DType::kFloat32, 256, 784,
+      [&] { return shortest<double>(float(unit(random))); });
+  add("floats, shortest", DType::kFloat32, 256, 784,
+      [&] { return shortest<float>(float(unit(random))); });
+  add("floats, 4 decimals", DType::kFloat32, 256, 784,
+      [&] { return shortest<double>(std::round(unit(random) * 1e4) / 1e4); });
   for (const DType dtype : {DType::kUint8, DType::kInt32, DType::kInt64, DType::kFloat32})
     add("pixels to " + std::string(numpy_name(dtype)), dtype, 256, 784, pixel);
   {
-    std::string text = "{\"instances\": " + list(4, [&] { return list(224, [&] { return list(224, [&] { return list(3, pixel); }); }); }) + "}";
+    std::string text =
+        "{\"instances\": " +
+        list(4,
+             [&] { return list(224, [&] { return list(224, [&] { return list(3, pixel); }); }); }) +
+        "}";
     bodies.push_back({"RGB images to float32", DType::kFloat32, text, 4 * 224 * 224 * 3.});
   }
-  add("one row of 784", DType::kFloat32, 1, 784, [&] { return as_python(float(unit(random))); });
-  add("normal, 17 digits", DType::kFloat32, 256, 784, [&] { return as_python(float(normal(random))); });
-  add("normal, shortest", DType::kFloat32, 256, 784, [&] { return as_float32(float(normal(random))); });
-  add("floats like 123.45678", DType::kFloat32, 256, 784, [&] { return as_float32(float(unit(random) * 255)); });
-  add("four fifths 0.0", DType::kFloat32, 256, 784, [&] { return random() % 5 ? std::string("0.0") : as_float32(float(unit(random))); });
+  add("one row of 784", DType::kFloat32, 1, 784,
+      [&] { return shortest<double>(float(unit(random))); });
+  add("normal, 17 digits", DType::kFloat32, 256, 784,
+      [&] { return shortest<double>(float(normal(random))); });
+  add("normal, shortest", DType::kFloat32, 256, 784,
+      [&] { return shortest<float>(float(normal(random))); });
+  add("floats like 123.45678", DType::kFloat32, 256, 784,
+      [&] { return shortest<float>(float(unit(random) * 255)); });
+  add("four fifths 0.0", DType::kFloat32, 256, 784,
+      [&] { return random() % 5 ? std::string("0.0") : shortest<float>(float(unit(random))); });
   add("rows of 4", DType::kFloat32, 50000, 4, [&] { return printed("%.1f", unit(random) * 8); });
-  add("softmax with exponents", DType::kFloat32, 200, 1000, [&] { return as_python(float(std::exp(normal(random) * 3) / 90000)); });
+  add("softmax with exponents", DType::kFloat32, 200, 1000,
+      [&] { return shortest<double>(float(std::exp(normal(random) * 3) / 90000)); });
   {
-    std::string text = "{\n \"instances\": [\n  " + list(256, [&] { return "[\n   " + list(784, [&] { return as_python(float(unit(random))); }, ",\n   ").substr(1); }, ",\n  ").substr(1) + "\n}";
+    std::string text =
+        "{\n \"instances\": [\n  " +
+        list(
+            256,
+            [&] {
+              return "[\n   " +
+                     list(
+                         784, [&] { return shortest<double>(float(unit(random))); }, ",\n   ")
+                         .substr(1);
+            },
+            ",\n  ")
+            .substr(1) +
+        "\n}";
     bodies.push_back({"pretty-printed", DType::kFloat32, text, 256 * 784.});
   }
   const auto id = [&] { return std::to_string(random() % 50000); };
@@ -172,10 +167,15 @@ std::vector<Body> make_bodies() {
   const auto number = [&] { return std::to_string(static_cast<std::int32_t>(random())); };
   add("signed to int32", DType::kInt32, 512, 128, number);
   add("signed to int64", DType::kInt64, 512, 128, number);
-  add("17 digits to float64", DType::kFloat64, 256, 784, [&] { return as_python(unit(random)); });
-  add("4 decimals to float64", DType::kFloat64, 256, 784, [&] { return as_python(std::round(unit(random) * 1e4) / 1e4); });
-  add("mixed 1, 0.5, 12.25", DType::kFloat32, 256, 784, [&] { return random() % 2 ? std::to_string(random() % 100) : printed("%.2f", unit(random) * 20); });
-  add("halfway cases", DType::kFloat32, 50, 784, [&] { return printed("%.55f", double(float(unit(random))) + 0x1p-26); });
+  add("17 digits to float64", DType::kFloat64, 256, 784,
+      [&] { return shortest<double>(unit(random)); });
+  add("4 decimals to float64", DType::kFloat64, 256, 784,
+      [&] { return shortest<double>(std::round(unit(random) * 1e4) / 1e4); });
+  add("mixed 1, 0.5, 12.25", DType::kFloat32, 256, 784, [&] {
+    return random() % 2 ? std::to_string(random() % 100) : printed("%.2f", unit(random) * 20);
+  });
+  add("halfway cases", DType::kFloat32, 50, 784,
+      [&] { return printed("%.55f", double(float(unit(random))) + 0x1p-26); });
   return bodies;
 }
 
@@ -211,11 +211,20 @@ int main(int argc, char **argv) {
     std::span<const std::byte> theirs_out;
     const auto theirs = [&] {
       switch (body.dtype) {
-      case DType::kUint8: theirs_out = on_demand<std::uint8_t>(padded); break;
-      case DType::kInt32: theirs_out = on_demand<std::int32_t>(padded); break;
-      case DType::kInt64: theirs_out = on_demand<std::int64_t>(padded); break;
-      case DType::kFloat64: theirs_out = on_demand<double>(padded); break;
-      default: theirs_out = on_demand<float>(padded);
+      case DType::kUint8:
+        theirs_out = on_demand<std::uint8_t>(padded);
+        break;
+      case DType::kInt32:
+        theirs_out = on_demand<std::int32_t>(padded);
+        break;
+      case DType::kInt64:
+        theirs_out = on_demand<std::int64_t>(padded);
+        break;
+      case DType::kFloat64:
+        theirs_out = on_demand<double>(padded);
+        break;
+      default:
+        theirs_out = on_demand<float>(padded);
       }
     };
     ours();
@@ -233,9 +242,13 @@ int main(int argc, char **argv) {
     std::sort(a.begin(), a.end());
     std::sort(b.begin(), b.end());
     const double size = double(body.text.size());
-    std::printf("{\"body\": \"%s\", \"simd\": \"%s\", \"bytes\": %zu, \"numbers\": %.0f, \"differs\": %s, \"headrace_gb_s\": %.2f, \"ondemand_gb_s\": %.2f, \"ns\": %.2f, \"ratio\": %.2f}\n",
-                body.name.c_str(), std::string(simd_name(active_simd())).c_str(), body.text.size(), body.numbers, different ? "true" : "false",
-                size / a[a.size() / 2] / 1e9, size / b[b.size() / 2] / 1e9, a[a.size() / 2] / body.numbers * 1e9, b[b.size() / 2] / a[a.size() / 2]);
+    std::printf(
+        "{\"body\": \"%s\", \"simd\": \"%s\", \"bytes\": %zu, \"numbers\": %.0f, \"differs\": %s, "
+        "\"headrace_gb_s\": %.2f, \"ondemand_gb_s\": %.2f, \"ns\": %.2f, \"ratio\": %.2f}\n",
+        body.name.c_str(), std::string(simd_name(active_simd())).c_str(), body.text.size(),
+        body.numbers, different ? "true" : "false", size / a[a.size() / 2] / 1e9,
+        size / b[b.size() / 2] / 1e9, a[a.size() / 2] / body.numbers * 1e9,
+        b[b.size() / 2] / a[a.size() / 2]);
     std::fflush(stdout);
   }
 }

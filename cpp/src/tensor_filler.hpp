@@ -83,7 +83,7 @@ private:
   std::span<std::byte> room_;
   std::uint64_t used_ = 0;          ///< bytes written
   std::uint64_t count_ = 0;         ///< elements taken
-  std::uint32_t row_misses_ = 0; ///< how often in a row take_rows took none
+  std::uint32_t row_misses_ = 0;    ///< how often in a row take_rows took none
   std::vector<std::uint64_t> ends_; ///< of strings: where each one ends
 };
 
