@@ -1,4 +1,4 @@
-"""What a person types: ``headrace serve``, ``config``, ``predict``, ``demo``, ``docs``."""
+"""What a person types: ``headrace serve``, ``config``, ``predict``, ``bench``, ``demo``, ..."""
 
 from headrace.cli.command import main
 

@@ -16,6 +16,7 @@ _COMMANDS = {
     "serve": "serve models over HTTP",
     "config": "print the configuration that flags and files come to",
     "predict": "send a JSON file or standard input to a server, and print the answer",
+    "bench": "put a server under load, and print how many answers came and how late",
     "demo": "make a small model, serve it on this machine, and say what to try",
     "docs": "show a page of the documentation",
     "version": "print the version",
