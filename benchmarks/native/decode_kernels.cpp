@@ -96,12 +96,14 @@ std::string printed(const char *format, double value) {
   return text;
 }
 
-// The shortest text that reads back as the same value of this type, as json.dumps and NumPy write
-// it.
+// The shortest text that reads back as the same value of this type, in the form that Python's repr
+// chooses.
 template <class Float> std::string shortest(Float value) {
   char text[64];
-  const auto end = std::to_chars(text, std::end(text), value).ptr;
-  std::string written(text, end);
+  const Float size = std::abs(value);
+  const bool fixed = size == 0 || (size >= Float(1e-4) && size < Float(1e16));
+  const auto format = fixed ? std::chars_format::fixed : std::chars_format::scientific;
+  std::string written(text, std::to_chars(text, std::end(text), value, format).ptr);
   return written.find_first_of(".e") == std::string::npos ? written + ".0" : written;
 }
 

@@ -20,7 +20,9 @@ struct NumberRun {
   const char *begin;  ///< of readable memory
   const char *end;    ///< of readable memory: no kernel reads before `begin`, or at or behind `end`
   std::byte *out;     ///< place of the next element, aligned to its size
-  std::byte *out_end; ///< a whole number of elements away
+  std::byte *out_end; ///< a whole number of elements away; no more are taken
+  /// At or behind out_end: so far may be written what is not taken.
+  std::byte *room_end;
 };
 
 enum class RunStop : std::uint8_t {
@@ -38,8 +40,7 @@ struct NumberKernel {
   const char *(*one)(const char *text, const char *end, std::byte *out) noexcept = nullptr;
   /// Takes whole lists of `length` (at least 1) elements each, `text` being behind the `]` of one
   /// like them, and is behind the last one's afterwards; yields how many. Not an error: none.
-  /// Absent where it would not be faster than `run` list by list. Elements behind those taken may
-  /// have been written to, up to `out_end`.
+  /// Absent where it would not be faster than `run` list by list.
   std::uint64_t (*rows)(NumberRun &, std::uint64_t length) noexcept = nullptr;
 };
 

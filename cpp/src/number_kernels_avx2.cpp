@@ -1,5 +1,5 @@
 // The kernels for AVX2. Each goes through the text by stretches of 2 KB, which stay in the cache:
-// first the numbers of a stretch are found (number_tokens_avx2.hpp), then converted
+// first the numbers of a stretch are found (number_scan_avx2.hpp), then converted
 // (number_values_avx2.hpp); blocks of small integers are converted at once (number_bytes_avx2.hpp).
 // Where something out of the ordinary is met, what came before is kept, and the portable reader
 // goes on.
@@ -9,6 +9,7 @@
 
 #include "number_bytes_avx2.hpp"
 #include "number_scalar.hpp"
+#include "number_scan_avx2.hpp"
 #include "number_tokens_avx2.hpp"
 #include "number_values_avx2.hpp"
 
@@ -50,40 +51,25 @@ template <class T> struct Element {
   }
 };
 
-template <> struct Element<float> {
+template <class Real> struct RealElement {
   static constexpr Form kForm = Form::kReal;
-  using Constants = FloatConstants;
+  using Lanes = std::conditional_t<sizeof(Real) == 4, Float32, Float64>;
+  using Constants = typename Lanes::Constants;
   static constexpr bool kHoldsBytes = true;
 
-  static const char *read(const char *p, const char *end, float &out) noexcept {
-    return scalar::read_float<float>(p, end, out);
+  static const char *read(const char *p, const char *end, Real &out) noexcept {
+    return scalar::read_float<Real>(p, end, out);
   }
-  [[gnu::always_inline]] static unsigned convert(const Tokens &tokens, std::size_t i, float *out,
+  [[gnu::always_inline]] static unsigned convert(const Tokens &tokens, std::size_t i, Real *out,
                                                  const Constants &c) noexcept {
-    const Float32s four = to_float32(tokens, i, c);
-    _mm_storeu_ps(out, four.values);
+    const typename Lanes::Four four = to_reals<Lanes>(tokens, i, c);
+    Lanes::store(out, four.values);
     return four.unsure;
   }
 };
 
-// Whole vectors of T made of 8 bytes.
-inline void widen(const std::uint8_t *bytes, float *out) noexcept {
-  const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes));
-  _mm256_storeu_ps(out, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight)));
-}
-
-template <class Int> void widen(const std::uint8_t *bytes, Int *out) noexcept {
-  const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes));
-  auto *const to = reinterpret_cast<__m256i *>(out);
-  if constexpr (sizeof(Int) == 8) {
-    _mm256_storeu_si256(to, _mm256_cvtepu8_epi64(eight));
-    _mm256_storeu_si256(to + 1, _mm256_cvtepu8_epi64(_mm_srli_si128(eight, 4)));
-  } else if constexpr (sizeof(Int) == 4) {
-    _mm256_storeu_si256(to, _mm256_cvtepu8_epi32(eight));
-  } else {
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(out), _mm_cvtepu8_epi16(eight));
-  }
-}
+template <> struct Element<float> : RealElement<float> {};
+template <> struct Element<double> : RealElement<double> {};
 
 // One pass over text: from where a run stands until something out of the ordinary. `kRows`: see
 // TokenScan.
@@ -92,7 +78,8 @@ public:
   explicit Pass(const NumberRun &run, std::uint64_t row_length = 0) noexcept
       : scan_(row_length), p_(run.text), end_(run.end), next_(run.text),
         begin_(reinterpret_cast<T *>(run.out)), out_(begin_),
-        out_end_(reinterpret_cast<T *>(run.out_end)) {}
+        out_end_(reinterpret_cast<T *>(run.out_end)),
+        room_end_(out_ + (run.room_end - run.out) / static_cast<std::ptrdiff_t>(sizeof(T))) {}
 
   static bool is_worthwhile(const NumberRun &run) noexcept {
     return run.end - run.text >= 64 + kBehind && run.text - run.begin >= kBefore;
@@ -111,11 +98,14 @@ public:
   /// How many whole rows of `length` were taken; `text`: behind the last one's `]`.
   std::uint64_t rows(std::uint64_t length, const char *&text) const noexcept {
     const auto taken = static_cast<std::uint64_t>(out_ - begin_);
-    const std::uint64_t whole = std::min(scan_.rows(), taken / length);
-    if (whole == scan_.rows())
-      text = whole == 0 ? text : scan_.rows_end();
+    const auto &seen = scan_.state();
+    const std::uint64_t whole = std::min(seen.rows, taken / length);
+    if (whole == 0)
+      return 0;
+    if (whole == seen.rows)
+      text = seen.rows_end;
     else if (whole == settled_rows_)
-      text = whole == 0 ? text : settled_rows_end_;
+      text = settled_rows_end_;
     else
       text = tokens_.end_of(whole * length - 1 - settled_) + 1;
     return whole;
@@ -126,65 +116,59 @@ private:
   bool read_stretch() noexcept {
     settle();
     if constexpr (Element<T>::kHoldsBytes)
-      take_plain_bytes();
+      take_bytes();
+    if (!has_signs_)
+      kind_ = kind_ == Kind::kSigned ? Kind::kPlain : kind_;
+    has_signs_ = false;
     for (std::size_t room = Tokens::kBlocks; room != 0;) {
-      const std::size_t text = whole_blocks();
-      if (text == 0)
+      const std::size_t limit = std::min(room, whole_blocks());
+      if (limit == 0)
         return false;
-      reopen();
-      const std::size_t plain = scan_.take_plain(p_, std::min(room, text), tokens_);
-      p_ += 64 * plain;
-      room -= plain;
-      if (room == 0 || plain == text)
+      std::size_t taken = 0;
+      if (kind_ == Kind::kPlain)
+        taken = scan_.template take<Kind::kPlain>(p_, limit, tokens_);
+      else if (kind_ == Kind::kSigned)
+        taken = scan_.template take<Kind::kSigned>(p_, limit, tokens_);
+      p_ += 64 * taken;
+      room -= taken;
+      if (taken == limit)
         continue;
-      const bool in_number = scan_.in_number();
-      const Block block =
-          scan_.look(p_, static_cast<std::uint64_t>(out_ - begin_) + tokens_.ended());
-      if (block.digits_only && tokens_.ended() == 0 && take_bytes(block, in_number)) {
-        p_ += 64;
-        settle();
-        take_plain_bytes();
-        continue;
-      }
-      tokens_.add(p_, block);
+      const auto look =
+          scan_.look(p_, static_cast<std::uint64_t>(out_ - begin_) + tokens_.ended(), tokens_);
       p_ += 64;
       --room;
-      if (!block.is_clean())
+      if (!look.is_clean)
         return false;
+      choose_kind(look.brackets, look.signs, taken);
     }
     return true;
+  }
+
+  // What the next block is likely to be, given what the last one was, and how many before it were
+  // of the kind expected.
+  void choose_kind(bool brackets, bool signs, std::size_t taken) noexcept {
+    has_signs_ |= signs;
+    if (!brackets)
+      kind_ = signs ? Kind::kSigned : Kind::kPlain;
+    else if (taken == 0 && had_brackets_)
+      kind_ = Kind::kBrackets;
+    had_brackets_ = brackets;
   }
 
   std::size_t whole_blocks() const noexcept {
     return end_ - p_ < 64 + kBehind ? 0 : static_cast<std::size_t>(end_ - p_ - kBehind) / 64;
   }
 
-  void take_plain_bytes() noexcept {
-    for (; whole_blocks() != 0; p_ += 64) {
-      const Block block = scan_.peek_digits(p_);
-      if (!block.is_clean() || !take_bytes(block, scan_.in_number()))
-        break;
-      scan_.pass(p_, block);
-    }
-    settle();
-  }
-
-  // The number that blocks of bytes end within begins the next stretch.
-  void reopen() noexcept {
-    if (scan_.in_number() && !tokens_.has_open() && tokens_.ended() == 0)
-      tokens_.open_at(begin_of_digits());
-  }
-
   // All that the scan has seen so far is converted.
   void settle() noexcept {
     if constexpr (kRows) {
       settled_ = static_cast<std::uint64_t>(out_ - begin_);
-      settled_rows_ = scan_.rows();
-      settled_rows_end_ = scan_.rows_end();
+      settled_rows_ = scan_.state().rows;
+      settled_rows_end_ = scan_.state().rows_end;
     }
   }
 
-  // Of the number that the block before ends with.
+  // Of the number that the text before ends with.
   const char *begin_of_digits() const noexcept {
     const char *p = p_;
     while (scalar::is_digit(p[-1]))
@@ -192,53 +176,48 @@ private:
     return p;
   }
 
-  // Whether all numbers of a block have at most three digits, the first of which is not a zero too
-  // many. That a number of the block before ends in this one makes no difference.
-  bool is_of_bytes(const Block &block) const noexcept {
-    const auto before = [this](int back) {
-      return static_cast<std::uint64_t>(scalar::is_digit(p_[-back])) << (64 - back);
-    };
-    const std::uint64_t d = block.digits;
-    const std::uint64_t d_before = before(1) | before(2) | before(3);
-    const std::uint64_t four =
-        d & (d << 1 | d_before >> 63) & (d << 2 | d_before >> 62) & (d << 3 | d_before >> 61);
-    std::uint64_t zeros = 0;
-    if constexpr (Element<T>::kForm == Form::kReal) {
-      zeros = equal64(load32(p_), load32(p_ + 32), '0') & block.starts;
-      zeros = zeros << 1 | (p_[-1] == '0' && !scalar::is_digit(p_[-2]) ? 1 : 0);
+  // Takes blocks of numbers from 0 to 255 for as long as there are any. Precondition: no number but
+  // one that has not ended is in tokens_.
+  [[gnu::noinline]] void take_bytes() noexcept {
+    if (scan_.in_number() && (tokens_.is_negative(0) || tokens_.begin_of(0) != begin_of_digits()))
+      return;
+    const ByteClasses classes;
+    auto state = scan_.state();
+    const auto digit_before = [p = p_](int back) { return scalar::is_digit(p[-back]) ? 1U : 0U; };
+    state.after_zero = p_[-1] == '0' && digit_before(2) == 0 ? state.after_number : 0;
+    // The last digits of the block before, and which of them have a digit before them.
+    std::uint64_t digits = static_cast<std::uint64_t>(digit_before(1)) << 63;
+    std::uint64_t pairs = static_cast<std::uint64_t>(digit_before(1) & digit_before(2)) << 63 |
+                          static_cast<std::uint64_t>(digit_before(2) & digit_before(3)) << 62;
+    const char *const from = p_;
+    for (; whole_blocks() != 0 && room_end_ - out_ >= 64 + 8; p_ += 64) {
+      auto next = state;
+      const auto block =
+          scan_.read_digits(p_, classes, static_cast<std::uint64_t>(out_ - begin_), next);
+      const std::uint64_t pairs_here = block.digits & (block.digits << 1 | digits >> 63);
+      const std::uint64_t four = pairs_here & (pairs_here << 2 | pairs >> 62);
+      const auto count = static_cast<unsigned>(std::popcount(block.ends));
+      if ((block.bad | four) != 0 || out_end_ - out_ < count ||
+          !convert_bytes(p_, classes, count, out_))
+        break;
+      digits = block.digits;
+      pairs = pairs_here;
+      state = next;
+      out_ += count;
+      if (block.ends != 0)
+        next_ = p_ + 64 - std::countl_zero(block.ends);
     }
-    return (four | (zeros & d)) == 0;
-  }
-
-  // Converts the numbers that end in a block at once. False, and nothing was done: they are not
-  // such, or do not fit.
-  bool take_bytes(const Block &block, bool in_number) noexcept {
-    if constexpr (!Element<T>::kHoldsBytes)
-      return false;
-    if (!block.is_clean() || out_end_ - out_ < 64 || !is_of_bytes(block))
-      return false;
-    if (in_number && tokens_.has_open() &&
-        (tokens_.is_negative(0) || tokens_.begin_of(0) != begin_of_digits()))
-      return false;
-    const ByteValues low = byte_values(p_);
-    const ByteValues high = byte_values(p_ + 32);
-    const __m256i too_large = _mm256_or_si256(low.too_large, high.too_large);
-    if (_mm256_testz_si256(too_large, too_large) == 0)
-      return false;
-    const auto count = static_cast<unsigned>(std::popcount(block.ends));
-    if constexpr (sizeof(T) == 1) {
-      keep_ends(high, keep_ends(low, reinterpret_cast<std::uint8_t *>(out_)));
-    } else {
-      std::uint8_t bytes[64 + 8];
-      keep_ends(high, keep_ends(low, bytes));
-      for (unsigned i = 0; i < count; i += 8)
-        widen(bytes + i, out_ + i);
-    }
+    if (p_ == from)
+      return;
+    if constexpr (Element<T>::kForm == Form::kReal)
+      state.after_zero = 0;
+    scan_.set_state(state);
+    settle();
     tokens_.drop_open();
-    out_ += count;
-    if (block.ends != 0)
-      next_ = p_ + 64 - std::countl_zero(block.ends);
-    return true;
+    if (scan_.in_number())
+      tokens_.open_at(begin_of_digits());
+    else
+      tokens_.begin_stretch(p_);
   }
 
   // Yields whether all that was found was taken.
@@ -305,6 +284,10 @@ private:
   T *const begin_;
   T *out_;
   T *const out_end_;
+  T *const room_end_;
+  Kind kind_ = Kind::kPlain; // of block that is expected
+  bool had_brackets_ = false;
+  bool has_signs_ = false;
   std::uint64_t settled_ = 0, settled_rows_ = 0;
   const char *settled_rows_end_ = nullptr;
   Tokens tokens_;
@@ -369,6 +352,8 @@ void use_kernels(DType dtype, NumberKernel &kernel) noexcept {
     return use<std::uint64_t>(kernel);
   case DType::kFloat32:
     return use<float>(kernel);
+  case DType::kFloat64:
+    return use<double>(kernel);
   default:
     return;
   }

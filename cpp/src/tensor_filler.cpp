@@ -159,7 +159,8 @@ TensorFiller::ListRun TensorFiller::take_list(const char *p, std::uint64_t limit
       const std::uint64_t room =
           std::min<std::uint64_t>((room_.size() - used_) / item_size_, limit - (count_ - first));
       std::byte *const out = room_.data() + used_;
-      NumberRun run{p, scope_.text.begin, end, out, out + room * item_size_};
+      NumberRun run{p,   scope_.text.begin,       end,
+                    out, out + room * item_size_, room_.data() + room_.size()};
       const RunStop stop = kernel_.run(run);
       const auto bytes = static_cast<std::uint64_t>(run.out - out);
       used_ += bytes;
@@ -199,7 +200,8 @@ std::uint64_t TensorFiller::take_rows(const char *&p, std::uint64_t length, std:
     return 0; // take_list will meet the same, and say so
   const std::uint64_t room = std::min((room_.size() - used_) / row_bytes, limit);
   std::byte *const out = room_.data() + used_;
-  NumberRun run{p, scope_.text.begin, scope_.text.end, out, out + room * row_bytes};
+  NumberRun run{p,   scope_.text.begin,      scope_.text.end,
+                out, out + room * row_bytes, room_.data() + room_.size()};
   const std::uint64_t rows = kernel_.rows(run, length);
   row_misses_ = rows == 0 ? row_misses_ + 1 : 0;
   used_ += rows * row_bytes;
