@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import harness
+import plots
 
 Work = Callable[[], object]
 
@@ -89,6 +90,7 @@ def run(description: str, cases: Callable[[bool], list[Case]]) -> None:
     """The main function of a benchmark: measures, prints the table, writes the figures."""
     parser = argparse.ArgumentParser(description=description)
     harness.add_common_arguments(parser)
+    plots.add_plot_argument(parser)
     arguments = parser.parse_args()
     facts, software = harness.machine(), harness.versions(SOFTWARE)
     measured = cases(arguments.quick)
@@ -99,3 +101,6 @@ def run(description: str, cases: Callable[[bool], list[Case]]) -> None:
         harness.write_json(
             arguments.json, {"machine": facts, "versions": software, "bodies": figures}
         )
+    if arguments.plot:
+        rows = {case.name: {n: case.ratio(n) for n in list(case.seconds)[1:]} for case in measured}
+        plots.bars(arguments.plot, "times as fast as the others", "times", rows, even=1)

@@ -1,9 +1,7 @@
 // The decoder against simdjson's On-Demand interface on the same bodies, in turn in one process:
-// the time of a whole request body to a tensor. Prints a line of JSON for each kind of body;
-// started and read by benchmarks/kernels.py.
-#include <algorithm>
+// the time of a whole request body to a tensor. contest.hpp says how it is started and what it
+// prints.
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,8 +13,8 @@
 
 #include <simdjson.h>
 
+#include "contest.hpp"
 #include "headrace/json_decode.hpp"
-#include "headrace/simd.hpp"
 
 using namespace headrace;
 
@@ -181,20 +179,12 @@ std::vector<Body> make_bodies() {
   return bodies;
 }
 
-double seconds(const std::function<void()> &work, int calls) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i)
-    work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / calls;
-}
-
 } // namespace
 
 int main(int argc, char **argv) {
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 9;
-  const std::string only = argc > 2 ? argv[2] : "";
+  const contest::Contest contest(argc, argv);
   for (const Body &body : make_bodies()) {
-    if (!only.empty() && body.name.find(only) == std::string::npos)
+    if (!contest.wants(body.name))
       continue;
     Signature::Specs specs;
     TensorSpec spec;
@@ -231,26 +221,11 @@ int main(int argc, char **argv) {
     };
     ours();
     theirs();
-    std::size_t different = 0;
     if (sink.bytes().size() != theirs_out.size())
       return std::fprintf(stderr, "%s: sizes differ\n", body.name.c_str()), 1;
-    different = std::memcmp(sink.bytes().data(), theirs_out.data(), theirs_out.size()) != 0;
-    const int calls = std::max(1, int(2e6 / double(body.text.size())));
-    std::vector<double> a, b;
-    for (int i = 0; i < rounds; ++i) {
-      a.push_back(seconds(ours, calls));
-      b.push_back(seconds(theirs, calls));
-    }
-    std::sort(a.begin(), a.end());
-    std::sort(b.begin(), b.end());
-    const double size = double(body.text.size());
-    std::printf(
-        "{\"body\": \"%s\", \"simd\": \"%s\", \"bytes\": %zu, \"numbers\": %.0f, \"differs\": %s, "
-        "\"headrace_gb_s\": %.2f, \"ondemand_gb_s\": %.2f, \"ns\": %.2f, \"ratio\": %.2f}\n",
-        body.name.c_str(), std::string(simd_name(active_simd())).c_str(), body.text.size(),
-        body.numbers, different ? "true" : "false", size / a[a.size() / 2] / 1e9,
-        size / b[b.size() / 2] / 1e9, a[a.size() / 2] / body.numbers * 1e9,
-        b[b.size() / 2] / a[a.size() / 2]);
-    std::fflush(stdout);
+    const bool differs =
+        std::memcmp(sink.bytes().data(), theirs_out.data(), theirs_out.size()) != 0;
+    contest.run({body.name, body.text.size(), body.numbers, differs},
+                {{"headrace", ours}, {"ondemand", theirs}});
   }
 }

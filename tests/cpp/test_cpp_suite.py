@@ -3,6 +3,7 @@
 One test per build, so that `pytest -k thread` is the ThreadSanitizer run.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -31,9 +32,29 @@ def test_cpp_suite(sanitizer, tmp_path):
         "-DHEADRACE_TESTS=ON",
         "-DHEADRACE_WERROR=ON",
         f"-DHEADRACE_SANITIZE={sanitizer}",
+        f"-DHEADRACE_BENCH={'OFF' if sanitizer else 'ON'}",
     )
     _run(_tool("cmake"), "--build", str(build), "-j", JOBS)
     _run(_tool("ctest"), "--test-dir", str(build), "--output-on-failure", "--timeout", "300")
+    if not sanitizer:
+        _run_each_bench_once(build)
+
+
+def _run_each_bench_once(build):
+    """Through their driver; each checks that the alternatives agree."""
+    script = ROOT / "benchmarks" / "kernels.py"
+    results = build / "results.json"
+    _run(
+        *(sys.executable, str(script), "--quick", "--rounds=1"),
+        *(f"--build={build}", f"--json={results}"),
+    )
+    bodies = json.loads(results.read_text())["bodies"]
+    benches = {source.stem for source in (ROOT / "benchmarks" / "native").glob("*_kernels.cpp")}
+    assert {f"{body['bench']}_kernels" for body in bodies} == benches
+    for body in bodies:
+        # simdjson yields doubles, and to round them once more is wrong for halfway cases.
+        assert not body["differs"] or body["body"] == "halfway cases", body["body"]
+        assert len(body["figures"]) >= 2
 
 
 def _tool(name):
