@@ -179,10 +179,12 @@ private:
   // Takes blocks of numbers from 0 to 255 for as long as there are any. Precondition: no number but
   // one that has not ended is in tokens_.
   [[gnu::noinline]] void take_bytes() noexcept {
-    if (scan_.in_number() && (tokens_.is_negative(0) || tokens_.begin_of(0) != begin_of_digits()))
+    auto state = scan_.state();
+    if ((state.after_sign | state.in_exponent) != 0 ||
+        (state.after_number != 0 &&
+         (tokens_.is_negative(0) || tokens_.begin_of(0) != begin_of_digits())))
       return;
     const ByteClasses classes;
-    auto state = scan_.state();
     const auto digit_before = [p = p_](int back) { return scalar::is_digit(p[-back]) ? 1U : 0U; };
     state.after_zero = p_[-1] == '0' && digit_before(2) == 0 ? state.after_number : 0;
     // The last digits of the block before, and which of them have a digit before them.
@@ -214,7 +216,7 @@ private:
     scan_.set_state(state);
     settle();
     tokens_.drop_open();
-    if (scan_.in_number())
+    if (state.after_number != 0)
       tokens_.open_at(begin_of_digits());
     else
       tokens_.begin_stretch(p_);

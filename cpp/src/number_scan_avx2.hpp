@@ -207,7 +207,8 @@ public:
 
   /// What the 64 bytes at `p` hold, if there is nothing but digits, commas, blanks, and between
   /// whole rows brackets, all of them where they belong; else a block with `bad`. `state` goes on
-  /// to what is true behind the block. Preconditions: state.after_zero is right, for reals too.
+  /// to what is true behind the block. Preconditions: state.after_zero is right, for reals too;
+  /// the block does not begin behind a sign or within an exponent.
   [[gnu::always_inline]] DigitBlock read_digits(const char *p, const ByteClasses &classes,
                                                 std::uint64_t ended, State &state) const noexcept {
     const __m256i low = load32(p);
@@ -238,9 +239,6 @@ public:
 
   const State &state() const noexcept { return state_; }
   void set_state(const State &state) noexcept { state_ = state; }
-
-  /// Whether the text so far ends within the digits of a number.
-  bool in_number() const noexcept { return state_.after_number != 0; }
 
 private:
   // What 64 bytes hold, a bit for each byte.
