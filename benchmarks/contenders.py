@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +48,19 @@ class Running:
 def start_headrace(model: Model, log: Path) -> Running:
     """Headrace with its defaults, on a port that the kernel chose."""
     options = [f"--model_name={model.name}", f"--model_base_path={model.base_path}"]
-    command = [sys.executable, "-m", "headrace", "serve", *options, "--listen=127.0.0.1:0"]
+    server, origin = headrace_serve(options, log)
+    return _when_ready(server, f"{origin}/v1/models/{model.name}:predict", model)
+
+
+def headrace_serve(flags: Sequence[str], log: Path) -> tuple[Server, str]:
+    """`headrace serve` with these flags, and its URL without a path, once its models answer."""
+    command = [sys.executable, "-m", "headrace", "serve", *flags, "--listen=127.0.0.1:0"]
     server = Server("headrace", command, log)
     try:
-        origin = server.wait_for_line(r"listening on (http://\S+)", START_TIMEOUT_S)
+        return server, server.wait_for_line(r"listening on (http://\S+)", START_TIMEOUT_S)
     except BaseException:
         server.stop()
         raise
-    return _when_ready(server, f"{origin}/v1/models/{model.name}:predict", model)
 
 
 def _peer(script: str, *arguments: str) -> Callable[[Model, Path], Running]:

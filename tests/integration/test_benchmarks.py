@@ -13,6 +13,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PARTS = {
+    "python_models",
     *("client", "codec_timing", "contenders", "harness", "load", "models", "plots", "processes"),
 }
 """What scripts share."""
@@ -46,3 +47,37 @@ def test_readme_lists_every_script() -> None:
     text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     for name in SCRIPTS:
         assert f"| `{name}.py` |" in text, name
+
+
+def test_ring_moves_messages_by_every_means(tmp_path: Path) -> None:
+    messages = quick("ring", tmp_path, f"--plot={tmp_path / 'ring.svg'}")["messages"]
+    assert len(messages) >= 5
+    for case in messages:
+        assert case["seconds"].keys() >= {"headrace", "pipe", "queue"}
+        assert all(second > 0 for figures in case["seconds"].values() for second in figures)
+    assert "<svg" in (tmp_path / "ring.svg").read_text()
+
+
+def test_tail_measures_small_requests_with_and_without_large_ones(tmp_path: Path) -> None:
+    figures = quick(
+        "tail", tmp_path, "--rate=50", "--seconds=0.5", f"--plot={tmp_path / 'tail.svg'}"
+    )
+    without, with_large = figures["bursts"].values()
+    assert without["large_answers"] == [0]
+    assert with_large["large_answers"][0] >= 1
+    assert with_large["p99_ms"]["median"] / without["p99_ms"]["median"] == pytest.approx(
+        figures["p99_ratio"]["median"]
+    )
+    assert "<svg" in (tmp_path / "tail.svg").read_text()
+
+
+def test_memory_accounts_for_a_body(tmp_path: Path) -> None:
+    requests = quick("memory", tmp_path, "--large_bytes=20000000")["requests"]
+    assert len(requests) == 2
+    for request in requests:
+        assert request["body"] == pytest.approx(20e6, rel=0.01)
+        # A body is received as a whole before it is decoded.
+        assert request["peak"] - request["idle"] > request["body"]
+        assert request["overhead"] == request["peak"] - sum(
+            request[part] for part in ("idle", "body", "tensors", "reply")
+        )
