@@ -24,6 +24,7 @@ import uvloop
 
 import harness
 import models
+import plots
 from client import CheckingClient, connect, finish
 from contenders import START, Running
 from harness import Spread
@@ -168,9 +169,22 @@ def to_json(samples: Samples) -> list[dict[str, Any]]:
     ]
 
 
+def draw(file: Path, name: str, samples: Samples, names: list[str]) -> None:
+    """Requests per second over connections, in a file of the model's own."""
+    lines = {
+        server: {c: Spread([s.load.per_second for s in samples[server, c]]) for c in CONNECTIONS}
+        for server in names
+    }
+    file = file.with_stem(f"{file.stem}-{name}")
+    plots.curves(file, name, ("connections", "requests/s"), lines)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     harness.add_common_arguments(parser)
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw there, with the model's name before .svg"
+    )
     parser.add_argument("--servers", default=",".join(SERVERS), help=f"of {', '.join(START)}")
     parser.add_argument("--rounds", type=int, help="default 7, quick 2")
     parser.add_argument("--seconds", type=int, help="whole seconds a burst; default 3, quick 1")
@@ -202,6 +216,8 @@ def main() -> None:
             result["models"][model.name] = to_json(samples)
             if arguments.json:
                 harness.write_json(arguments.json, result)
+            if arguments.plot:
+                draw(arguments.plot, model.name, samples, names)
 
 
 if __name__ == "__main__":

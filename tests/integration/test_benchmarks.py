@@ -13,7 +13,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PARTS = {
-    "python_models",
+    *("audio_model", "python_models"),
     *("client", "codec_timing", "contenders", "harness", "load", "models", "plots", "processes"),
 }
 """What scripts share."""
@@ -81,3 +81,17 @@ def test_memory_accounts_for_a_body(tmp_path: Path) -> None:
         assert request["overhead"] == request["peak"] - sum(
             request[part] for part in ("idle", "body", "tensors", "reply")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_echo_is_measured_in_turn_with_a_server_that_runs_the_model(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    figures = quick("echo", tmp_path, "--rounds=1", "--connections=4")
+    headrace, echo = figures["servers"]
+    rates = [
+        server["rounds"][0]["load"]["requests"] / server["rounds"][0]["load"]["duration_us"]
+        for server in (headrace, echo)
+    ]
+    assert figures["share"]["median"] == pytest.approx(rates[0] / rates[1])
+    assert (headrace["server"], echo["server"]) == ("headrace", "echo")
