@@ -1,24 +1,22 @@
-"""Load for a server: `wrk` where it is installed, else the asyncio client of client.py.
+"""Load for a server: `wrk` where it is installed, else what `headrace bench` is made of.
 
-Both are closed loops, so a latency here is that of a client that waits for each answer; it is no
-forecast for arrivals that do not wait. The asyncio client is Python and shares the cores
-with the server, so figures of fast servers are lower bounds with it, and the report says so.
+Both are closed loops here, so a latency is that of a client that waits for each answer; it is no
+forecast for arrivals that do not wait. The latter is Python and shares the cores with the server,
+so figures of fast servers are lower bounds with it, and the report says so.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvloop
-
-from client import RepeatingClient, connect, finish
+from headrace.bench.fleet import measure
+from headrace.bench.plan import Plan, Trust
+from headrace.bench.target import Target
 
 SCRIPT = Path(__file__).with_name("post.lua")
 
@@ -47,7 +45,7 @@ class Load:
 def generator() -> str:
     """The load generator that `apply_load` uses here, with its version."""
     if not shutil.which("wrk"):
-        return "benchmarks/client.py (no wrk here: figures of fast servers are lower bounds)"
+        return "headrace bench (no wrk here: figures of fast servers are lower bounds)"
     banner = subprocess.run(["wrk", "-v"], capture_output=True, text=True, timeout=10, check=False)
     return " ".join((banner.stdout or banner.stderr).split()[:2])
 
@@ -56,7 +54,7 @@ def apply_load(url: str, body: Path, connections: int, duration_s: float) -> Loa
     """POSTs the file `body` to `url` over `connections` connections for `duration_s`."""
     if shutil.which("wrk"):
         return _wrk(url, body, connections, duration_s)
-    return uvloop.run(_own(url, body.read_bytes(), connections, duration_s))
+    return _own(url, body.read_bytes(), connections, duration_s)
 
 
 def _wrk(url: str, body: Path, connections: int, duration_s: float) -> Load:
@@ -73,20 +71,33 @@ def _wrk(url: str, body: Path, connections: int, duration_s: float) -> Load:
     return Load(**json.loads(run.stdout.splitlines()[-1]))
 
 
-async def _own(url: str, body: bytes, connections: int, duration_s: float) -> Load:
-    clients = [RepeatingClient(url, body) for _ in range(connections)]
-    started = time.perf_counter()
-    await connect(clients)
-    await asyncio.sleep(duration_s)
-    await finish(clients)
-    duration_us = (time.perf_counter() - started) * 1e6
-    latencies = sorted(value for client in clients for value in client.latencies_us) or [0.0]
+def _own(url: str, body: bytes, connections: int, duration_s: float) -> Load:
+    outcome = measure(closed_loop(url, body, connections, duration_s))
+    record, latency = outcome.record, outcome.record.latency
     return Load(
-        requests=sum(len(client.latencies_us) for client in clients),
-        duration_us=duration_us,
-        p50_us=latencies[len(latencies) // 2],
-        p99_us=latencies[len(latencies) * 99 // 100],
-        max_us=latencies[-1],
-        bad_status=sum(client.bad_status for client in clients),
-        socket_errors=sum(client.lost for client in clients),
+        requests=record.requests,
+        duration_us=outcome.elapsed_s * 1e6,
+        p50_us=latency.percentile_s(50) * 1e6,
+        p99_us=latency.percentile_s(99) * 1e6,
+        max_us=latency.max_s * 1e6,
+        bad_status=record.statuses.total() - record.successes,
+        socket_errors=record.failures.total(),
+    )
+
+
+def closed_loop(url: str, body: bytes, connections: int, duration_s: float) -> Plan:
+    """One process, from the first request on."""
+    target = Target.parse(url, None, (), Trust())
+    return Plan(
+        host=target.host,
+        port=target.port,
+        tls=None,
+        messages=(target.message(body),),
+        connections=connections,
+        open_loop=None,
+        warmup_s=0.0,
+        duration_s=duration_s,
+        requests=None,
+        timeout_s=60.0,
+        processes=1,
     )

@@ -16,10 +16,9 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import harness
 import python_models
@@ -28,10 +27,10 @@ from harness import Spread
 from headrace.bench.arrivals import Arrivals
 from headrace.bench.fleet import Outcome, measure
 from headrace.bench.latencies import Latencies
-from headrace.bench.plan import OpenLoop, Plan, Trust
+from headrace.bench.plan import OpenLoop, Plan
 from headrace.bench.plot import plot_percentiles
 from headrace.bench.report import CURVE
-from headrace.bench.target import Target
+from load import closed_loop
 from processes import exit_on_sigterm
 
 SMALL = b'{"instances": [1.0, 2.0, 5.0]}'
@@ -50,34 +49,24 @@ class Burst:
         return self.outcome.record.latency.percentile_s(percentile) * 1e3
 
 
-def plan(url: str, body: bytes, seconds: float, rate: float | None, seed: int) -> Plan:
-    """A burst of small requests at a rate, or of large ones one after the other."""
-    parts = urlsplit(url)
-    return Plan(
-        host=parts.hostname or "",
-        port=parts.port or 80,
-        tls=None,
-        messages=(Target.parse(url, None, (), Trust()).message(body),),
-        connections=1 if rate is None else 64,
-        open_loop=None if rate is None else OpenLoop(rate, Arrivals.POISSON, seed),
-        warmup_s=0.0 if rate is None else 0.5,
-        duration_s=seconds,
-        requests=None,
-        timeout_s=60.0,
-        processes=1,
+def small_requests(url: str, options: argparse.Namespace, seed: int) -> Plan:
+    """They arrive at a rate."""
+    return replace(
+        closed_loop(url, SMALL, 64, options.seconds),
+        open_loop=OpenLoop(options.rate, Arrivals.POISSON, seed),
+        warmup_s=0.5,
     )
 
 
 def burst(origin: str, large: bytes | None, options: argparse.Namespace, seed: int) -> Burst:
     """Small requests for some seconds, with a client of large ones where a body is given."""
-    small_url = f"{origin}/v1/models/small:predict"
-    small = plan(small_url, SMALL, options.seconds, options.rate, seed)
+    small = small_requests(f"{origin}/v1/models/small:predict", options, seed)
     if large is None:
         return Burst(_sound(measure(small)), 0)
     found: list[Outcome] = []
     # From before the first small request counts until after the last.
     seconds = options.seconds + 1.5
-    large_plan = plan(f"{origin}/v1/models/large:predict", large, seconds, None, seed)
+    large_plan = closed_loop(f"{origin}/v1/models/large:predict", large, 1, seconds)
     client = threading.Thread(target=lambda: found.append(measure(large_plan)))
     client.start()
     outcome = measure(small)

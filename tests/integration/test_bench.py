@@ -251,15 +251,16 @@ def test_server_that_goes_away_is_told_from_one_that_idles(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models/m:predict"
 
-        def serve_one_then_go() -> None:
-            for _ in range(2):  # the trial, then a connection of the run
+        def serve_two_then_go() -> None:
+            for last in (False, True):  # the trial, then the connection of the run
                 connection, _ = listener.accept()
+                if last:
+                    listener.close()  # before the answer, or another could still get in
                 with connection:
                     receive(connection)
                     connection.sendall(ANSWER)
-            listener.close()
 
-        serving = threading.Thread(target=serve_one_then_go)
+        serving = threading.Thread(target=serve_two_then_go)
         serving.start()
         run = ("--warmup=0", "--requests=4", "--connections=1", "--json=-")
         figures = bench(capfd, url, f"--body={body}", *run)

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, cast
 
 from headrace.bench.arrivals import arrival_times, share
@@ -74,6 +74,39 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
 
+class _Arrivals:
+    """Calls back for each arrival when it is due, until it is told that no more are wanted."""
+
+    def __init__(
+        self,
+        start_at: float,
+        arrivals: Iterator[tuple[int, float]],
+        arrived: Callable[[int, float, float], bool],
+    ) -> None:
+        self._start_at, self._arrivals, self._arrived = start_at, arrivals, arrived
+        self._number, self._offset = next(arrivals)
+        self._wake = WakeUp()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._wake.descriptor, self._tick)
+        self._wake.set(start_at + self._offset)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._wake.descriptor)
+        self._wake.close()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        for _ in range(_MOST_AT_ONCE):
+            due_at = self._start_at + self._offset
+            if due_at > now:
+                break
+            if not self._arrived(self._number, due_at, now):
+                self._loop.remove_reader(self._wake.descriptor)
+                return
+            self._number, self._offset = next(self._arrivals)
+        self._wake.set(self._start_at + self._offset)
+
+
 class Drive:
     """One run in one process, on an event loop of its own."""
 
@@ -91,7 +124,6 @@ class Drive:
         self._began = self._exhausted = False
         self._count_from = self._until = 0.0
         self._in_flight = 0
-        self._ready = asyncio.Event()  # an arrival is due, or none is to come
         self._ended = asyncio.Event()
 
     async def connect(self) -> None:
@@ -110,17 +142,20 @@ class Drive:
         await asyncio.sleep(max(0.0, start_at - time.monotonic()))
         self._began = True
         sweep = asyncio.create_task(self._give_up_the_overdue())
+        arrivals = None
         try:
             if self._plan.open_loop is None:
                 waiting, self._free = self._free, []
                 for connection in waiting:
                     self.free(connection)
             else:
-                await self._arrive(self._plan.open_loop, start_at)
+                arrivals = self._begin_arrivals(self._plan.open_loop, start_at)
             self._end_if_done()
             await self._ended.wait()
         finally:
             self._exhausted = True
+            if arrivals is not None:
+                arrivals.close()
             for task in [sweep, *self._opening]:
                 task.cancel()
             for connection in list(self._connections):
@@ -130,7 +165,6 @@ class Drive:
         """Send nothing more."""
         self._exhausted = True
         self._late.clear()
-        self._ready.set()
         self._end_if_done()
 
     def take(self) -> Record:
@@ -196,41 +230,23 @@ class Drive:
         self._counted += counts
         return _Request(number, at, counts)
 
-    async def _arrive(self, loop_: OpenLoop, start_at: float) -> None:
+    def _begin_arrivals(self, loop_: OpenLoop, start_at: float) -> _Arrivals:
         times = arrival_times(loop_.arrivals, loop_.rate, loop_.seed)
         arrivals = share(times, self._part, self._whole.processes)
-        wake, event_loop = WakeUp(), asyncio.get_running_loop()
-        event_loop.add_reader(wake.descriptor, self._ready.set)
-        try:
-            number, offset = next(arrivals)
-            while not self._exhausted:
-                wake.set(start_at + offset)
-                await self._ready.wait()
-                self._ready.clear()
-                wake.clear()
-                number, offset = self._take_arrivals(arrivals, number, offset, start_at)
-        finally:
-            event_loop.remove_reader(wake.descriptor)
-            wake.close()
+        return _Arrivals(start_at, arrivals, self._arrived)
 
-    def _take_arrivals(
-        self, arrivals: Iterator[tuple[int, float]], number: int, offset: float, start_at: float
-    ) -> tuple[int, float]:
-        """Submit what is due by now; the arrival that is next."""
-        now = time.monotonic()
-        for _ in range(_MOST_AT_ONCE):
-            if start_at + offset > now:
-                break
-            request = self._due(number, start_at + offset)
-            if request is None:
-                break
-            if request.counts:
-                self._record.lateness.record(now - request.due_at)
-            self._late.append(request)
-            if self._free:
-                self.free(self._free.pop())
-            number, offset = next(arrivals)
-        return number, offset
+    def _arrived(self, number: int, due_at: float, now: float) -> bool:
+        """Take an arrival; False where no more are wanted."""
+        request = self._due(number, due_at) if not self._exhausted else None
+        if request is None:
+            self._end_if_done()
+            return False
+        if request.counts:
+            self._record.lateness.record(now - due_at)
+        self._late.append(request)
+        if self._free:
+            self.free(self._free.pop())
+        return True
 
     # What goes wrong.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 import os
@@ -31,18 +30,16 @@ class WakeUp:
         )
 
     def set(self, at: float) -> None:
-        """Become readable at this time of `time.monotonic`, at once where it has passed."""
+        """Become readable at this time of `time.monotonic`, at once where it has passed.
+
+        Until then it is not, whatever was set before: there is no need to read it.
+        """
         fraction, seconds = math.modf(max(at, 1e-9))  # 0 would disarm it
         value = _Timespec(int(seconds), int(fraction * 1e9))
         setting = _Itimerspec(_Timespec(0, 0), value)
         self._checked(
             self._libc.timerfd_settime(self.descriptor, _ABSOLUTE, ctypes.byref(setting), None)
         )
-
-    def clear(self) -> None:
-        """Be unreadable until the next time that is set."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.descriptor, 8)
 
     def close(self) -> None:
         """Give the descriptor back."""
