@@ -195,7 +195,7 @@ private:
   // Room for all rows at once: a later row has at least as many commas as the first one, and one
   // more parts it from its neighbour.
   bool expect_rows_like(const char *first, const char *last) {
-    const std::uint64_t commas = survey_text(between(first, last)).commas;
+    const std::uint64_t commas = survey_text(between(first, last), scope_.options.simd).commas;
     const std::uint64_t most = 1 + (scope_.commas - commas) / (commas + 1);
     for (Column &column : columns_)
       if (!column.writer.is_string() && !column.writer.expect(most * column.elements(), first))

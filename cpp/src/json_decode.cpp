@@ -43,7 +43,7 @@ public:
       : signatures_(signatures), name_(options.default_signature),
         scope_{text_of_body(body), options, sink, 0, {}}, end_(scope_.text.end) {
     const std::string_view whole = between(scope_.text.begin, end_);
-    const TextSurvey survey = survey_text(whole);
+    const TextSurvey survey = survey_text(whole, options.simd);
     rules_ = {options.max_depth, !survey.is_ascii && !is_valid_utf8(whole)};
     scope_.commas = survey.commas;
   }
@@ -297,7 +297,7 @@ Result<std::monostate> check_predict(std::span<const std::byte> body,
 // bytes doubled while they grow, slack for unescaping, and the table.
 std::uint64_t decoded_bytes_bound(std::span<const std::byte> body, const SignatureSet &signatures) {
   const auto *const text = reinterpret_cast<const char *>(body.data());
-  const std::uint64_t elements = survey_text({text, body.size()}).commas + 1;
+  const std::uint64_t elements = survey_text({text, body.size()}, active_simd()).commas + 1;
   std::uint64_t bound = 0;
   for (const Signature &signature : signatures.all()) {
     const std::uint64_t inputs = signature.inputs().size();

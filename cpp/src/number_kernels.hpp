@@ -45,7 +45,7 @@ struct NumberKernel {
 };
 
 /// The kernel for elements of `dtype`; empty for kString and kUnsupported.
-NumberKernel number_kernel(DType dtype, Simd level = active_simd()) noexcept;
+NumberKernel number_kernel(DType dtype, Simd level) noexcept;
 
 namespace avx2 {
 /// Replaces what is faster with AVX2, which the processor must have.

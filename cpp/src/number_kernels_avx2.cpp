@@ -106,6 +106,8 @@ public:
       text = seen.rows_end;
     else if (whole == settled_rows_)
       text = settled_rows_end_;
+    else if (whole * length == settled_) // its `]` was in a block that was not settled
+      text = settled_next_;
     else
       text = tokens_.end_of(whole * length - 1 - settled_) + 1;
     return whole;
@@ -165,6 +167,7 @@ private:
       settled_ = static_cast<std::uint64_t>(out_ - begin_);
       settled_rows_ = scan_.state().rows;
       settled_rows_end_ = scan_.state().rows_end;
+      settled_next_ = next_;
     }
   }
 
@@ -292,6 +295,7 @@ private:
   bool has_signs_ = false;
   std::uint64_t settled_ = 0, settled_rows_ = 0;
   const char *settled_rows_end_ = nullptr;
+  const char *settled_next_ = nullptr;
   Tokens tokens_;
 };
 

@@ -271,7 +271,8 @@ private:
     }
     if constexpr (kForm == Form::kReal && kKind != Kind::kPlain)
       if ((~known | state.in_exponent) != 0) {
-        const std::uint64_t close = kKind == Kind::kBrackets ? classes.equal(low, high, ']') : 0;
+        // Also where no bracket is expected: an exponent must not hide the one that ends it.
+        const std::uint64_t close = classes.equal(low, high, ']');
         const std::uint64_t text =
             text_of_exponents(low, high, delimiters | close, block, after_exponent, state);
         known |= text;

@@ -94,7 +94,7 @@ TensorFiller::TensorFiller(DecodeScope &scope, const Signature &signature, std::
                            bool alone)
     : scope_(scope), name_(signature.inputs()[index].first),
       spec_(signature.inputs()[index].second), index_(index), alone_(alone),
-      item_size_(item_size(spec_.dtype)), kernel_(number_kernel(spec_.dtype)) {}
+      item_size_(item_size(spec_.dtype)), kernel_(number_kernel(spec_.dtype, scope.options.simd)) {}
 
 const char *TensorFiller::no_room(const char *at) {
   return scope_.faults.set(ErrorCode::kTooLarge, at,

@@ -13,7 +13,7 @@ struct TextSurvey {
   bool is_ascii = true;     ///< hence UTF-8
 };
 
-TextSurvey survey_text(std::string_view text, Simd level = active_simd()) noexcept;
+TextSurvey survey_text(std::string_view text, Simd level) noexcept;
 
 namespace avx2 {
 /// Precondition: the size is a multiple of 32.

@@ -68,10 +68,14 @@ private:
 
 void run_case(const DecodeCase &one, std::string_view body) {
   const SignatureSet signatures = one.signatures();
-  HeapSink sink(one.inputs.size());
-  const auto result = decode_predict(bytes_of(body), signatures, one.options, sink);
-  const std::string wrong = test::judge(one, signatures, result, sink);
-  BOOST_TEST(wrong.empty(), one.id << ": " << wrong);
+  for (const Simd simd : available_simd()) {
+    DecodeOptions options = one.options;
+    options.simd = simd;
+    HeapSink sink(one.inputs.size());
+    const auto result = decode_predict(bytes_of(body), signatures, options, sink);
+    const std::string wrong = test::judge(one, signatures, result, sink);
+    BOOST_TEST(wrong.empty(), one.id << ", " << simd_name(simd) << ": " << wrong);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(every_vector_gives_what_it_says) {

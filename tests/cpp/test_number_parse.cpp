@@ -37,7 +37,7 @@ template <class T> bool by_kernel(DType dtype, const std::string &text, bool far
   const std::string padded = text + (far ? "]" + std::string(100, ' ') : "");
   std::byte out[8];
   const char *const next =
-      number_kernel(dtype).one(padded.data(), padded.data() + padded.size(), out);
+      number_kernel(dtype, active_simd()).one(padded.data(), padded.data() + padded.size(), out);
   if (next == nullptr)
     return false;
   require(next == padded.data() + text.size(), text);

@@ -2,8 +2,8 @@
 // rest is the body (tests/fuzz/decode_seeds.py writes such inputs from the vectors).
 //
 // Beyond what the sanitizers see: a body is read alike near the end of memory and far from it,
-// errors have a place within the body, check_predict and the decoder agree about syntax, and no
-// more is asked of a sink than decoded_bytes_bound says.
+// errors have a place within the body, check_predict and the decoder agree about syntax, no more is
+// asked of a sink than decoded_bytes_bound says, and all variants of the kernels give the same.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -12,8 +12,10 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cpp/decode_agreement.hpp"
 #include "headrace/heap_sink.hpp"
 #include "headrace/json_decode.hpp"
 
@@ -127,6 +129,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     require(result.error().code != ErrorCode::kSyntax, "check_predict sees all syntax");
     require(result.error().code != ErrorCode::kInvalidUtf8, "check_predict sees all bytes");
   }
+
+  const std::string_view text(reinterpret_cast<const char *>(body.data()), body.size());
+  const std::string differ = test::disagreement(text, signatures, options);
+  require(differ.empty(), differ.c_str());
 
   std::vector<std::byte> padded(body.begin(), body.end());
   padded.resize(padded.size() + 128, std::byte{' '});

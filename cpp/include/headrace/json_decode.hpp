@@ -16,6 +16,7 @@
 #include "headrace/format.hpp"
 #include "headrace/method.hpp"
 #include "headrace/signature.hpp"
+#include "headrace/simd.hpp"
 #include "headrace/tensor.hpp"
 
 namespace headrace {
@@ -31,6 +32,7 @@ struct DecodeOptions {
   bool keep_extra = false;          ///< collect other top-level members
   std::size_t max_depth = 10'000;   ///< nesting of members that are not tensors; beyond: kTooDeep
   Method method = Method::kPredict; ///< what RequestDecoder takes the body for
+  Simd simd = active_simd();        ///< which kernels; none changes a result
 };
 
 struct PredictRequest {
