@@ -59,7 +59,7 @@ class Ring:
         )
         collector = _core.Collector([port])
         while True:
-            batch = collector.collect(max_rows=1024)
+            batch = collector.collect()
             batch.reply({"y": batch.inputs["x"]})
 
     def open(self) -> None:

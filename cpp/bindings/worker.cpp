@@ -32,6 +32,8 @@ std::shared_ptr<WorkerPort> make_port(const std::vector<int> &fds,
   return std::make_shared<WorkerPort>(fds, std::move(signatures), max_reply_bytes);
 }
 
+BatchSettings make_settings(std::uint64_t max_rows) { return {.max_rows = max_rows}; }
+
 py::dict worker_stats(const WorkerPort &port) {
   py::dict counts;
   counts["taken"] = port.stats().taken;
@@ -129,12 +131,12 @@ py::list split(PyBatch &self) {
 }
 
 /// Goes on after signals whose handlers do not raise.
-Collection collect_patiently(Collector &collector, std::uint64_t max_rows, int timeout_ms) {
+Collection collect_patiently(Collector &collector, int timeout_ms) {
   const std::uint64_t began = monotonic_ns();
   for (int left_ms = timeout_ms;;) {
     Collection collection = [&] {
       const py::gil_scoped_release released; // safe: the collector touches the core alone
-      return collector.collect(max_rows, left_ms);
+      return collector.collect(left_ms);
     }();
     if (collection.what != Collected::kInterrupted)
       return collection;
@@ -145,8 +147,8 @@ Collection collect_patiently(Collector &collector, std::uint64_t max_rows, int t
   }
 }
 
-std::unique_ptr<PyBatch> collect(Collector &collector, std::uint64_t max_rows, int timeout_ms) {
-  Collection collection = collect_patiently(collector, max_rows, timeout_ms);
+std::unique_ptr<PyBatch> collect(Collector &collector, int timeout_ms) {
+  Collection collection = collect_patiently(collector, timeout_ms);
   if (collection.what == Collected::kClosed) {
     PyErr_SetString(PyExc_EOFError, "every front end has closed");
     throw py::error_already_set();
@@ -157,13 +159,16 @@ std::unique_ptr<PyBatch> collect(Collector &collector, std::uint64_t max_rows, i
 } // namespace
 
 void register_worker(py::module_ &m) {
+  py::class_<BatchSettings>(m, "BatchSettings")
+      .def(py::init(&make_settings), py::kw_only(), py::arg("max_rows") = BatchSettings{}.max_rows);
   py::class_<WorkerPort, std::shared_ptr<WorkerPort>>(m, "WorkerPort")
       .def(py::init(&make_port), py::arg("fds"), py::arg("signatures"), py::kw_only(),
            py::arg("max_reply_bytes"))
       .def("stats", &worker_stats);
   py::class_<Collector>(m, "Collector")
-      .def(py::init<std::vector<std::shared_ptr<WorkerPort>>>(), py::arg("ports"))
-      .def("collect", &collect, py::kw_only(), py::arg("max_rows"), py::arg("timeout_ms") = -1);
+      .def(py::init<std::vector<std::shared_ptr<WorkerPort>>, BatchSettings>(), py::arg("ports"),
+           py::arg("settings") = BatchSettings{})
+      .def("collect", &collect, py::kw_only(), py::arg("timeout_ms") = -1);
   py::class_<PyBatch>(m, "Batch")
       .def_property_readonly("signature",
                              [](const PyBatch &self) { return self.batch->signature().name(); })

@@ -21,8 +21,8 @@ TakenRequest take(const std::shared_ptr<WorkerPort> &port, const WaitingRequest 
 
 } // namespace
 
-Collector::Collector(std::vector<std::shared_ptr<WorkerPort>> ports)
-    : ports_(std::move(ports)), clock_(std::make_shared<RunClock>(ports_)) {}
+Collector::Collector(std::vector<std::shared_ptr<WorkerPort>> ports, BatchSettings settings)
+    : settings_(settings), ports_(std::move(ports)), clock_(std::make_shared<RunClock>(ports_)) {}
 
 bool Collector::all_closed() const noexcept {
   return std::all_of(ports_.begin(), ports_.end(), [](const auto &p) { return p->is_closed(); });
@@ -41,14 +41,14 @@ void Collector::read_ports() {
   }
 }
 
-Collection Collector::collect(std::uint64_t max_rows, int timeout_ms) {
+Collection Collector::collect(int timeout_ms) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t deadline =
       timeout_ms < 0 ? ~std::uint64_t{0}
                      : monotonic_ns() + static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
   for (;;) {
     read_ports();
-    if (auto batch = form_batch(max_rows))
+    if (auto batch = form_batch())
       return {Collected::kBatch, std::move(batch)};
     if (all_closed())
       return {Collected::kClosed, nullptr};
@@ -64,7 +64,7 @@ Collection Collector::collect(std::uint64_t max_rows, int timeout_ms) {
   }
 }
 
-std::unique_ptr<Batch> Collector::form_batch(std::uint64_t max_rows) {
+std::unique_ptr<Batch> Collector::form_batch() {
   std::vector<TakenRequest> taken;
   for (std::size_t i = 0; i < ports_.size() && taken.empty(); ++i) {
     const std::size_t first = (turn_ + i) % ports_.size();
@@ -73,7 +73,7 @@ std::unique_ptr<Batch> Collector::form_batch(std::uint64_t max_rows) {
       continue;
     std::uint64_t rows = taken[0].record->rows;
     for (std::size_t j = 0; j < ports_.size(); ++j)
-      join_batch(ports_[(first + j) % ports_.size()], key, max_rows, taken, rows);
+      join_batch(ports_[(first + j) % ports_.size()], key, taken, rows);
   }
   for (const auto &port : ports_)
     port->pass_decided();
@@ -97,8 +97,7 @@ std::uint64_t Collector::begin_batch(const std::shared_ptr<WorkerPort> &port,
 }
 
 void Collector::join_batch(const std::shared_ptr<WorkerPort> &port, std::uint64_t key,
-                           std::uint64_t max_rows, std::vector<TakenRequest> &taken,
-                           std::uint64_t &rows) {
+                           std::vector<TakenRequest> &taken, std::uint64_t &rows) {
   const std::uint64_t now = monotonic_ns();
   auto &waiting = port->waiting();
   const std::size_t end = std::min(waiting.size(), kLookAhead);
@@ -106,7 +105,7 @@ void Collector::join_batch(const std::shared_ptr<WorkerPort> &port, std::uint64_
     WaitingRequest &request = waiting[i];
     if (request.decided || request.key != key || !may_share(*taken[0].record, *request.record))
       continue;
-    if (request.record->rows > max_rows || rows > max_rows - request.record->rows)
+    if (rows + request.record->rows > settings_.max_rows)
       return; // a later, smaller one shall not overtake it
     if (!port->claim(request, now))
       continue;

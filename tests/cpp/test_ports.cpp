@@ -131,9 +131,9 @@ void answer(Batch &batch) {
   batch.reply(outputs);
 }
 
-void serve(Collector &collector, std::uint64_t max_rows) {
+void serve(Collector &collector) {
   for (;;) {
-    const Collection collection = collector.collect(max_rows, -1);
+    const Collection collection = collector.collect(-1);
     if (collection.what == Collected::kClosed)
       return;
     if (collection.batch)
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(rows_of_a_batch_go_back_to_their_requests) {
   Collector collector({link.worker()});
   link.submit(1, numbers({1, 2}));
   link.submit(2, numbers({3}));
-  const auto collection = collector.collect(100, 0);
+  const auto collection = collector.collect(0);
   BOOST_REQUIRE(collection.batch != nullptr);
   BOOST_TEST(collection.batch->size() == 2U);
   answer(*collection.batch);
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(tensors_in_memory_share_a_batch_with_decoded_ones) {
   const std::vector<float> values = {3, 4};
   link.submit(1, numbers({1, 2}));
   BOOST_TEST(link.submit_tensors(2, values).value().rows == 2U);
-  const auto collection = collector.collect(100, 0);
+  const auto collection = collector.collect(0);
   BOOST_REQUIRE(collection.batch != nullptr);
   BOOST_TEST(collection.batch->size() == 2U);
   answer(*collection.batch);
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(tensors_of_every_size_arrive_in_the_ring_or_by_reference) {
     std::vector<float> values(size);
     std::iota(values.begin(), values.end(), 1.0F);
     BOOST_REQUIRE(link.submit_tensors(++id, values).value().accepted);
-    while (const auto batch = collector.collect(1'000'000, 0).batch)
+    while (const auto batch = collector.collect(0).batch)
       answer(*batch);
     BOOST_TEST(link.take() == 1U);
     BOOST_TEST(link.results[id] == doubled(values));
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_run_is_measured_once_and_each_of_its_requests_too) {
   Collector collector({link.worker()});
   for (std::uint64_t id = 1; id <= 3; ++id)
     link.submit(id, numbers({1, 2}));
-  const auto collection = collector.collect(100, 0);
+  const auto collection = collector.collect(0);
   answer(*collection.batch);
   BOOST_TEST(link.take() == 3U);
   const PortMetrics &metrics = link.front.metrics();
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(room_of_cancelled_requests_is_free_once_the_worker_has_pass
   for (std::uint64_t id = 0; id < 20; ++id)
     BOOST_REQUIRE(link.front.cancel(id));
   BOOST_TEST(link.front.in_flight_bytes() > 0U); // the worker may look at them yet
-  BOOST_TEST((collector.collect(10, 0).what == Collected::kTimeout));
+  BOOST_TEST((collector.collect(0).what == Collected::kTimeout));
   BOOST_TEST(link.front.in_flight_bytes() == 0U);
 }
 
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(strings_are_stacked) {
   const std::string text = R"({"signature_name":"text","instances":["one","","three"]})";
   link.submit(1, text);
   link.submit(2, text);
-  const auto collection = collector.collect(100, 0);
+  const auto collection = collector.collect(0);
   const TensorView &x = collection.batch->inputs()[0].tensor;
   BOOST_TEST(x.shape[0] == 6U);
   const char *expected[] = {"one", "", "three", "one", "", "three"};
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_port_with_thousands_of_different_shapes_is_served_in_orde
   for (std::uint64_t id = 0; id < 3000; ++id)
     BOOST_REQUIRE(link.submit(id, id % 2 == 0 ? text : numbers({1})));
   std::size_t served = 0;
-  while (const auto batch = collector.collect(10, 0).batch) {
+  while (const auto batch = collector.collect(0).batch) {
     served += batch->size();
     answer(*batch);
   }
@@ -297,13 +297,13 @@ BOOST_AUTO_TEST_CASE(a_ring_that_was_scribbled_over_is_an_error_not_a_crash) {
     for (int i = 0; i < 3; ++i)
       *(link.channel->requests().at(random() % 320)) = static_cast<std::byte>(random());
     try {
-      while (const auto batch = collector.collect(10, 0).batch)
+      while (const auto batch = collector.collect(0).batch)
         answer(*batch);
       link.take();
       answered += static_cast<int>(link.answered.size());
     } catch (const BrokenPeer &) {
       ++broken;
-      BOOST_REQUIRE(collector.collect(10, 0).what == Collected::kClosed);
+      BOOST_REQUIRE(collector.collect(0).what == Collected::kClosed);
     }
   }
   BOOST_TEST(broken > 10);
@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(replies_that_were_scribbled_over_are_errors_not_crashes) {
     Link link(4096, 4096);
     Collector collector({link.worker()});
     link.submit(1, numbers({1, 2, 3}));
-    answer(*collector.collect(10, 0).batch);
+    answer(*collector.collect(0).batch);
     for (int i = 0; i < 3; ++i)
       *(link.channel->replies().at(random() % 128)) = static_cast<std::byte>(random());
     try {
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(a_reply_that_nobody_waits_for_is_dropped) {
   const auto worker = link.worker();
   Collector collector({worker});
   link.submit(1, numbers({1}));
-  const auto collection = collector.collect(10, 0);
+  const auto collection = collector.collect(0);
   RecordHeader stranger{.request_id = 99, .ticket = 77};
   BOOST_TEST(worker->send_error(stranger, {"internal", "", ""}, {}));
   BOOST_TEST(link.take() == 0U);
@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(a_long_message_is_cut_to_what_the_ring_takes) {
   std::string message;
   for (int i = 0; i < 3000; ++i)
     message += "\xc3\xa5";
-  collector.collect(10, 0).batch->fail("internal", message);
+  collector.collect(0).batch->fail("internal", message);
   link.front.begin_taking();
   const auto reply = link.front.next_reply();
   BOOST_REQUIRE((reply && reply->error));
@@ -399,8 +399,8 @@ void run_front(Link &link, std::uint64_t requests, unsigned seed) {
 
 BOOST_AUTO_TEST_CASE(every_request_gets_its_own_answer_once_between_threads) {
   Link link(1 << 14, 1 << 13); // small: both rings are full all the time
-  Collector collector({link.worker()});
-  std::thread worker([&] { serve(collector, 16); });
+  Collector collector({link.worker()}, {.max_rows = 16});
+  std::thread worker([&] { serve(collector); });
   run_front(link, 5000, 3);
   link.front.close();
   worker.join();
@@ -409,9 +409,9 @@ BOOST_AUTO_TEST_CASE(every_request_gets_its_own_answer_once_between_threads) {
 BOOST_AUTO_TEST_CASE(two_front_ends_and_two_threads_of_one_worker_do_not_mix_answers) {
   Link a(1 << 14, 1 << 13);
   Link b(1 << 14, 1 << 13);
-  Collector collector({a.worker(), b.worker()});
-  std::thread first([&] { serve(collector, 16); });
-  std::thread second([&] { serve(collector, 16); });
+  Collector collector({a.worker(), b.worker()}, {.max_rows = 16});
+  std::thread first([&] { serve(collector); });
+  std::thread second([&] { serve(collector); });
   auto other_front = std::async(std::launch::async, [&] { run_front(b, 2000, 5); });
   run_front(a, 2000, 4);
   other_front.get();
@@ -428,8 +428,8 @@ namespace {
 pid_t start_worker(Link &link) {
   const pid_t child = ::fork();
   if (child == 0) {
-    Collector collector({link.worker()});
-    serve(collector, 8);
+    Collector collector({link.worker()}, {.max_rows = 8});
+    serve(collector);
     ::_exit(0);
   }
   link.channel->close_worker_fds();

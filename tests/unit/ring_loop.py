@@ -40,6 +40,7 @@ class Loop:
         reply_bytes=1 << 20,
         max_payload_bytes=64 << 20,
         max_reply_bytes=64 << 20,
+        max_rows=1024,
     ):
         self.signatures = signatures or vector_signatures()
         self.channel = _core.Channel(request_bytes=request_bytes, reply_bytes=reply_bytes)
@@ -52,7 +53,7 @@ class Loop:
         self.worker_port = _core.WorkerPort(
             self.channel.worker_fds(), self.signatures, max_reply_bytes=max_reply_bytes
         )
-        self.collector = _core.Collector([self.worker_port])
+        self.collector = _core.Collector([self.worker_port], _core.BatchSettings(max_rows=max_rows))
         self.ids = itertools.count(1)
 
     def submit(self, body, *, encode=ENCODE, deadline_ns=0, request_id=None):
@@ -61,8 +62,8 @@ class Loop:
         self.port.submit(request_id, body, decode=DECODE, encode=encode, deadline_ns=deadline_ns)
         return request_id
 
-    def collect(self, max_rows=1024, timeout_ms=0):
-        return self.collector.collect(max_rows=max_rows, timeout_ms=timeout_ms)
+    def collect(self, timeout_ms=0):
+        return self.collector.collect(timeout_ms=timeout_ms)
 
     def take(self, count=1):
         """Replies by id, waiting for `count` of them at the doorbell."""
@@ -83,10 +84,9 @@ class Loop:
 class WorkerThread:
     """Runs `model(inputs) -> outputs` on what a loop's collector yields, until it is closed."""
 
-    def __init__(self, loop, model, *, max_rows=64):
+    def __init__(self, loop, model):
         self._loop = loop
         self._model = model
-        self._max_rows = max_rows
         self.batches = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -94,7 +94,7 @@ class WorkerThread:
     def _run(self):
         while True:
             try:
-                batch = self._loop.collector.collect(max_rows=self._max_rows)
+                batch = self._loop.collector.collect()
             except EOFError:
                 return
             self.batches.append(batch.size)

@@ -72,7 +72,7 @@ def test_file_alone_says_everything(file: Path) -> None:
     config = with_file(file, f'[server]\nlisten = "127.0.0.1:0"\nmax_batch_rows = 7\n{MODEL}')
     assert config.models == (HALF,)
     assert config.http.address == Address("127.0.0.1", 0)
-    assert config.workers.max_batch_rows == 7
+    assert config.workers.batching.max_rows == 7
 
 
 def test_file_may_lead_to_models_as_flags_do(file: Path) -> None:
@@ -83,7 +83,7 @@ def test_file_may_lead_to_models_as_flags_do(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "attribute", "value"),
     [
-        ("max_batch_rows = 7", ["--max_batch_rows=8"], "workers.max_batch_rows", 8),
+        ("max_batch_rows = 7", ["--max_batch_rows=8"], "workers.batching.max_rows", 8),
         ("in_process = true", ["--in_process=false"], "workers.in_process", False),
         ('listen = "127.0.0.1:1"', ["--listen=127.0.0.1:2"], "http.address.port", 2),
         ('listen = "127.0.0.1:1"', ["--rest_api_port=2"], "http.address", Address("", 2)),

@@ -19,6 +19,7 @@ from headrace.config import (
 from headrace.config.base_path import parse_base_path
 from headrace.errors import SpecError
 from headrace.serving.versions import All
+from headrace.workers.batching import BatchSettings
 
 HALF = {"model_name": "half", "model_base_path": "/models/half"}
 MODELS = (ModelConfig("half", Path("/models/half")),)
@@ -75,7 +76,9 @@ def test_every_flag_reaches_its_part() -> None:
         MODELS,
         HttpConfig(Address("::1", 0), 1, 2, 3, 4, 5.0, 6.0, 7.0),
         RequestConfig(1.5, True, 8, 9, 10, True, "null", "string", "b64"),
-        WorkerConfig(True, "cpu", ("serve", "tpu"), 2, 3, 11.0, 12, 13, 14, 15),
+        WorkerConfig(
+            True, "cpu", ("serve", "tpu"), 2, 3, 11.0, BatchSettings(12), None, 13, 14, 15
+        ),
         LifecycleConfig(16.0, 17, 0.25, 18.0, 19.0),
         SecurityConfig(Path("/cert.pem"), Path("/key.pem"), Path("/tokens"), True),
     )

@@ -16,6 +16,8 @@ from headrace import DecodeError, Signature, TensorSpec, _core
 from headrace.errors import EncodeError, OverloadError, RemoteProtocolError
 from headrace.tensors import compile_signatures
 
+ONE_ROW = _core.BatchSettings(max_rows=1)
+
 
 @pytest.fixture
 def loop():
@@ -73,25 +75,28 @@ def test_requests_are_stacked_and_rows_go_back(loop):
         assert json.loads(replies[request_id][1]) == {"predictions": [2.0 * i] * (i + 1)}
 
 
-def test_row_limit_keeps_the_rest_for_the_next_batch(loop):
+def test_row_limit_keeps_the_rest_for_the_next_batch():
+    loop = Loop(max_rows=4)
     for _ in range(5):
         loop.submit(body_of([1.0, 2.0]))
-    sizes = [loop.collect(max_rows=4).size for _ in range(3)]
+    sizes = [loop.collect().size for _ in range(3)]
     assert sizes == [2, 2, 1]
 
 
-def test_larger_than_the_row_limit_runs_alone(loop):
+def test_larger_than_the_row_limit_runs_alone():
+    loop = Loop(max_rows=4)
     loop.submit(body_of([1.0] * 9))
     loop.submit(body_of([1.0]))
-    assert loop.collect(max_rows=4).rows == 9
-    assert loop.collect(max_rows=4).rows == 1
+    assert loop.collect().rows == 9
+    assert loop.collect().rows == 1
 
 
-def test_smaller_request_does_not_overtake_a_larger_one_of_its_kind(loop):
+def test_smaller_request_does_not_overtake_a_larger_one_of_its_kind():
+    loop = Loop(max_rows=4)
     for rows in (3, 3, 1):
         loop.submit(body_of([1.0] * rows))
-    assert loop.collect(max_rows=4).rows == 3
-    assert loop.collect(max_rows=4).rows == 4
+    assert loop.collect().rows == 3
+    assert loop.collect().rows == 4
 
 
 def matrix_signatures():
@@ -211,11 +216,12 @@ def test_large_payload_travels_by_reference_and_outlives_its_owners():
     np.testing.assert_array_equal(x, values + 1)
 
 
-def test_large_payloads_share_batches(loop):
+def test_large_payloads_share_batches():
+    loop = Loop(max_rows=1 << 20)
     values = np.arange(100_000, dtype=np.float32)
     for _ in range(2):
         loop.submit(body_of(values.tolist()))
-    batch = loop.collect(max_rows=1 << 20)
+    batch = loop.collect()
     assert batch.size == 2
     np.testing.assert_array_equal(batch.inputs["x"], np.concatenate([values, values]))
 
@@ -278,9 +284,9 @@ def test_reply_without_encode_options_comes_as_an_object(loop):
 
 
 def test_held_replies_are_freed_in_any_order_on_any_thread():
-    loop = Loop(reply_bytes=1 << 20)
+    loop = Loop(reply_bytes=1 << 20, max_rows=1)
     big = np.zeros(50_000, np.float32)  # five fill the ring
-    worker = WorkerThread(loop, lambda _: {"y": big}, max_rows=1)
+    worker = WorkerThread(loop, lambda _: {"y": big})
     held = {}
     for round_ in range(20):
         loop.submit(body_of([1.0]))
@@ -442,23 +448,23 @@ def test_worker_that_waits_for_room_sees_the_front_end_go():
 
 def test_collect_ends_when_every_front_end_has_closed():
     first, second = Loop(), Loop()
-    collector = _core.Collector([first.worker_port, second.worker_port])
+    collector = _core.Collector([first.worker_port, second.worker_port], ONE_ROW)
     first.close()
-    assert collector.collect(max_rows=1, timeout_ms=0) is None
+    assert collector.collect(timeout_ms=0) is None
     second.submit(body_of([1.0]))
-    assert collector.collect(max_rows=1).rows == 1
+    assert collector.collect().rows == 1
     second.close()
     with pytest.raises(EOFError):
-        collector.collect(max_rows=1)
+        collector.collect()
 
 
 def test_ports_take_turns():
     first, second = Loop(), Loop()
-    collector = _core.Collector([first.worker_port, second.worker_port])
+    collector = _core.Collector([first.worker_port, second.worker_port], ONE_ROW)
     for i in range(4):
         first.submit(body_of([float(i)]))
     second.submit(body_of([9.0]))
-    seen = [collector.collect(max_rows=1).inputs["x"].tolist() for _ in range(5)]
+    seen = [collector.collect().inputs["x"].tolist() for _ in range(5)]
     assert seen.index([9.0]) <= 1
     assert [s for s in seen if s != [9.0]] == [[0], [1], [2], [3]]
 
@@ -468,7 +474,7 @@ def test_one_batch_serves_several_front_ends():
     collector = _core.Collector([first.worker_port, second.worker_port])
     a = first.submit(body_of([1.0]))
     b = second.submit(body_of([2.0]))
-    batch = collector.collect(max_rows=8)
+    batch = collector.collect()
     batch.reply(echo(batch.inputs))
     assert json.loads(first.take()[a][1]) == {"predictions": [2.0]}
     assert json.loads(second.take()[b][1]) == {"predictions": [4.0]}
@@ -638,7 +644,7 @@ def test_descriptors_are_given_back():
         loop = Loop(request_bytes=4096)
         for values in ([1.0], [1.0] * 5000):
             loop.submit(body_of(values))
-            batch = loop.collect(max_rows=1 << 20)
+            batch = loop.collect()
             batch.reply({"y": np.zeros(400_000, np.float32)})
             loop.take()
         loop.submit(body_of([1.0] * 5000))
@@ -661,7 +667,7 @@ def test_memory_and_references_stay_level(loop):
     def round_():
         for rows in (1, 100, 200_000):
             loop.submit(body_of([1.0] * rows), encode=options)
-            batch = loop.collect(max_rows=1 << 20)
+            batch = loop.collect()
             batch.reply(echo(batch.inputs))
             for _, (kind, payload) in loop.take().items():
                 if kind == 1:

@@ -55,7 +55,7 @@ def serve_all(loop, max_rows, how):
     """Treats batch after batch as `how` says; the rows of those that failed."""
     failed = []
     turn = 0
-    while (batch := loop.collect(max_rows=max_rows)) is not None:
+    while (batch := loop.collect()) is not None:
         assert batch.size == 1 or batch.rows <= max_rows
         treatment = how[turn % len(how)]
         turn += 1
@@ -71,7 +71,7 @@ def serve_all(loop, max_rows, how):
 @settings(max_examples=100, deadline=None)
 @given(mix=requests, max_rows=st.integers(1, 12), how=treatments)
 def test_every_row_comes_back_to_its_request(mix, max_rows, how):
-    loop = Loop(SIGNATURES, request_bytes=1 << 18, reply_bytes=1 << 18)
+    loop = Loop(SIGNATURES, request_bytes=1 << 18, reply_bytes=1 << 18, max_rows=max_rows)
     expected = submit_all(loop, mix)
     failed = serve_all(loop, max_rows, how)
     replies = loop.take(len(expected))

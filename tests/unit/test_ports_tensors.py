@@ -182,7 +182,8 @@ def test_objects_that_are_no_text_are_a_mistake_of_the_caller(loop):
     assert loop.port.in_flight == 0
 
 
-def test_large_array_travels_by_reference_from_either_call(loop):
+def test_large_array_travels_by_reference_from_either_call():
+    loop = Loop(signatures(), max_rows=2000)
     large = np.random.default_rng(1).random((1000, 300), np.float32)
     submit(loop, {"x": large})
     drafts = []
@@ -195,7 +196,7 @@ def test_large_array_travels_by_reference_from_either_call(loop):
     assert (draft.rows, draft.nbytes) == (1000, large.nbytes)
     loop.port.submit_draft(99, draft, encode=ENCODE, deadline_ns=0)
     assert loop.port.stats()["by_reference"] == 2
-    batch = loop.collect(max_rows=2000)
+    batch = loop.collect()
     np.testing.assert_array_equal(batch.inputs["x"], np.concatenate([large, large]))
 
 
@@ -252,7 +253,7 @@ def test_requests_and_the_encoding_done_by_others_are_measured(loop):
 
 
 def test_many_threads_prepare_at_once(loop):
-    worker = WorkerThread(loop, lambda inputs: {"y": inputs["x"]}, max_rows=1)
+    worker = WorkerThread(loop, lambda inputs: {"y": inputs["x"]})
     arrays = [np.full((50, 40 + i), i, np.float32) for i in range(8)]
     drafts = {}
 

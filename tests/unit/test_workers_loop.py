@@ -49,8 +49,7 @@ class FakeCollector:
     def __init__(self, *batches: FakeBatch | Exception | None) -> None:
         self._batches = list(batches)
 
-    def collect(self, *, max_rows: int, timeout_ms: int = -1) -> FakeBatch | None:
-        assert max_rows == 8
+    def collect(self, *, timeout_ms: int = -1) -> FakeBatch | None:
         if not self._batches:
             raise EOFError
         batch = self._batches.pop(0)
@@ -81,7 +80,7 @@ def serve(
     answers: Answers = {}
     runtime = FakeRuntime(run, signature)
     batch = FakeBatch(answers, dict(enumerate(values)))
-    Loop(runtime, max_rows=8).run(FakeCollector(batch))
+    Loop(runtime).run(FakeCollector(batch))
     return answers, runtime
 
 
@@ -95,14 +94,14 @@ def test_loop_goes_on_after_a_timeout_and_ends_when_front_ends_have_closed() -> 
     answers: Answers = {}
     batches = [FakeBatch(answers, {i: float(i)}) for i in range(2)]
     runtime = FakeRuntime(lambda x: {"y": x}, SIGNATURE)
-    Loop(runtime, max_rows=8).run(FakeCollector(None, batches[0], None, batches[1]))
+    Loop(runtime).run(FakeCollector(None, batches[0], None, batches[1]))
     assert answers == {0: {"y": 0}, 1: {"y": 1}}
 
 
 def test_front_end_that_breaks_the_protocol_does_not_end_the_loop() -> None:
     answers: Answers = {}
     collector = FakeCollector(RemoteProtocolError("record"), FakeBatch(answers, {0: 1.0}))
-    Loop(FakeRuntime(lambda x: {"y": x}, SIGNATURE), max_rows=8).run(collector)
+    Loop(FakeRuntime(lambda x: {"y": x}, SIGNATURE)).run(collector)
     assert answers == {0: {"y": 1}}
 
 
@@ -193,9 +192,7 @@ def test_first_answer_is_told_once_be_it_a_failure() -> None:
     told: list[None] = []
     answers: Answers = {}
     batches = [FakeBatch(answers, {0: 2.0}), FakeBatch(answers, {1: 1.0})]
-    loop = Loop(
-        FakeRuntime(fail_on_2, SIGNATURE), max_rows=8, on_first_answer=lambda: told.append(None)
-    )
+    loop = Loop(FakeRuntime(fail_on_2, SIGNATURE), on_first_answer=lambda: told.append(None))
     loop.run(FakeCollector(*batches))
     assert len(told) == 1
     assert len(answers) == 2

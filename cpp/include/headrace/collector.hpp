@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headrace/batch.hpp"
+#include "headrace/batch_settings.hpp"
 #include "headrace/worker_port.hpp"
 
 namespace headrace {
@@ -31,30 +32,31 @@ struct Collection {
 /// ever.
 class Collector {
 public:
-  explicit Collector(std::vector<std::shared_ptr<WorkerPort>> ports);
+  explicit Collector(std::vector<std::shared_ptr<WorkerPort>> ports, BatchSettings settings = {});
   Collector(const Collector &) = delete;
   Collector &operator=(const Collector &) = delete;
   ~Collector() = default;
 
-  /// Takes what waits, up to `max_rows` rows; a single request may have more. Waits `timeout_ms`
-  /// for the first (-1: as long as it takes; 0: not at all). kInterrupted: a signal came. kClosed:
-  /// every front end has gone. Throws BrokenPeer, after which the port in question is closed.
-  Collection collect(std::uint64_t max_rows, int timeout_ms);
+  /// Takes what waits and fits. Waits `timeout_ms` for the first (-1: as long as it takes; 0: not
+  /// at all). kInterrupted: a signal came. kClosed: every front end has gone. Throws BrokenPeer,
+  /// after which the port in question is closed.
+  Collection collect(int timeout_ms);
 
   std::span<const std::shared_ptr<WorkerPort>> ports() const noexcept { return ports_; }
 
 private:
   void read_ports();
-  std::unique_ptr<Batch> form_batch(std::uint64_t max_rows);
+  std::unique_ptr<Batch> form_batch();
   std::uint64_t begin_batch(const std::shared_ptr<WorkerPort> &port,
                             std::vector<TakenRequest> &taken);
   void join_batch(const std::shared_ptr<WorkerPort> &port, std::uint64_t key,
-                  std::uint64_t max_rows, std::vector<TakenRequest> &taken, std::uint64_t &rows);
+                  std::vector<TakenRequest> &taken, std::uint64_t &rows);
   bool arm();
   void disarm();
   bool wait(int timeout_ms);
   bool all_closed() const noexcept;
 
+  const BatchSettings settings_;
   std::mutex mutex_; // over all that follows
   std::vector<std::shared_ptr<WorkerPort>> ports_;
   std::shared_ptr<RunClock> clock_;

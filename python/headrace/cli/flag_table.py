@@ -77,7 +77,7 @@ HEADRACE_FLAGS = (
     Flag(
         "max_batch_rows",
         COUNT,
-        _WORKERS.max_batch_rows,
+        _WORKERS.batching.max_rows,
         "rows of waiting requests stacked into one run; one request may have more",
     ),
     Flag(

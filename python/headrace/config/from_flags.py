@@ -19,6 +19,7 @@ from headrace.config.parts import (
     WorkerConfig,
 )
 from headrace.errors import SpecError
+from headrace.workers.batching import BatchSettings
 
 __all__ = ["server_config"]
 
@@ -69,7 +70,7 @@ def server_config(
             intra_op_threads=intra_op_threads,
             inter_op_threads=inter_op_threads,
             run_timeout_s=flags["run_timeout"],
-            max_batch_rows=flags["max_batch_rows"],
+            batching=BatchSettings(max_rows=flags["max_batch_rows"]),
             request_ring_bytes=flags["request_ring_bytes"],
             reply_ring_bytes=flags["reply_ring_bytes"],
             max_reply_bytes=flags["max_reply_bytes"],

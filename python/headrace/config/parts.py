@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.serving.versions import Latest, Policy
+from headrace.workers.batching import BatchSettings
 
 __all__ = [
     "Address",
@@ -106,7 +107,8 @@ class WorkerConfig:
         intra_op_threads: TensorFlow's threads inside one operation; 0: one per core.
         inter_op_threads: TensorFlow's threads for independent operations; 0: one per core.
         run_timeout_s: A worker one of whose runs takes longer hangs, and is replaced.
-        max_batch_rows: Rows stacked into one run; a single request may have more.
+        batching: How requests are put together for a run.
+        num_batch_threads: Batches that may run at once in one worker; None: nobody has said.
         request_ring_bytes: Shared memory per worker for accepted requests; beyond: 503.
         reply_ring_bytes: Shared memory per worker for answers on their way.
         max_reply_bytes: The outputs of one request together; beyond, the request fails.
@@ -118,7 +120,8 @@ class WorkerConfig:
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     run_timeout_s: float = 300.0
-    max_batch_rows: int = 1024
+    batching: BatchSettings = field(default_factory=BatchSettings)
+    num_batch_threads: int | None = None
     request_ring_bytes: int = 8 << 20
     reply_ring_bytes: int = 8 << 20
     max_reply_bytes: int = 1 << 30

@@ -25,6 +25,7 @@ from headrace.server.version_loader import VersionLoader
 from headrace.serving.endpoint import Endpoint
 from headrace.serving.metrics import RequestMetrics, Series, Snapshot
 from headrace.serving.registry import Registry
+from headrace.workers.batching import BatchSettings
 from headrace.workers.supervisor import Supervisor, SupervisorOptions, Worker, WorkerSpec
 
 __all__ = ["Address", "FrontEnd", "FrontEndOptions", "SecurityOptions", "WorkerDefaults"]
@@ -50,7 +51,8 @@ class WorkerDefaults:
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     run_timeout_s: float = 300.0
-    max_batch_rows: int = 1024
+    batching: BatchSettings = field(default_factory=BatchSettings)
+    num_batch_threads: int | None = None
     request_bytes: int = 8 << 20
     reply_bytes: int = 8 << 20
     max_reply_bytes: int = 1 << 30
@@ -250,7 +252,8 @@ class FrontEnd:
             intra_op_threads=defaults.intra_op_threads,
             inter_op_threads=defaults.inter_op_threads,
             run_timeout_s=defaults.run_timeout_s,
-            max_batch_rows=defaults.max_batch_rows,
+            batching=defaults.batching,
+            num_batch_threads=defaults.num_batch_threads,
             request_bytes=defaults.request_bytes,
             reply_bytes=defaults.reply_bytes,
             max_payload_bytes=self._options.http.max_body_bytes * 4,

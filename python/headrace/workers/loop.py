@@ -50,7 +50,7 @@ class BatchLike(Protocol):
 class CollectorLike(Protocol):
     """Where batches come from; see the core's ``Collector``."""
 
-    def collect(self, *, max_rows: int, timeout_ms: int = -1) -> BatchLike | None:
+    def collect(self, *, timeout_ms: int = -1) -> BatchLike | None:
         """The next batch; EOFError once every front end has closed."""
 
 
@@ -58,10 +58,9 @@ class Loop:
     """Runs what a collector gathers until its front ends have closed."""
 
     def __init__(
-        self, runtime: Runtime, *, max_rows: int, on_first_answer: Callable[[], None] | None = None
+        self, runtime: Runtime, *, on_first_answer: Callable[[], None] | None = None
     ) -> None:
         self._runtime = runtime
-        self._max_rows = max_rows
         self._on_first_answer = on_first_answer
         self._outputs = {
             name: _OutputCheck(signature) for name, signature in runtime.signatures.items()
@@ -71,7 +70,7 @@ class Loop:
         """Returns once every front end has closed."""
         while True:
             try:
-                batch = collector.collect(max_rows=self._max_rows)
+                batch = collector.collect()
             except EOFError:
                 return
             except RemoteProtocolError:

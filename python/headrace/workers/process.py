@@ -50,7 +50,6 @@ def run_worker(control: socket.socket) -> None:
     message.close_fds()
     loop = Loop(
         runtime,
-        max_rows=spec.max_batch_rows,
         on_first_answer=lambda: send_message(control, {"op": "answered"}),
     )
     loop.run(collector)
@@ -75,7 +74,7 @@ def attach(runtime: Runtime, spec: WorkerSpec, fds: Sequence[int]) -> _core.Coll
     port = _core.WorkerPort(
         fds, compile_signatures(runtime.signatures), max_reply_bytes=spec.max_reply_bytes
     )
-    return _core.Collector([port])
+    return _core.Collector([port], _core.BatchSettings(max_rows=spec.batching.max_rows))
 
 
 def main() -> None:

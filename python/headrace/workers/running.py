@@ -199,7 +199,6 @@ class WorkerThread(_Inbox):
         self._close_fds()
         Loop(
             runtime,
-            max_rows=self._spec.max_batch_rows,
             on_first_answer=lambda: self._tell(self._put, {"op": "answered"}),
         ).run(collector)
         runtime.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.runtimes import RuntimeOptions
 from headrace.runtimes.base import Schedule
 from headrace.tensors import Signature, TensorSpec
+from headrace.workers.batching import BatchSettings
 
 if TYPE_CHECKING:
     from headrace._core import FrontPort
@@ -43,7 +44,8 @@ class WorkerSpec:
         schedule: See `RuntimeOptions`.
         run_timeout_s: A run that takes longer means a hung worker, which is killed; 0: never.
             A worker in this process cannot be killed; that it hangs is only logged.
-        max_batch_rows: Rows stacked into one run at most; a single request may have more.
+        batching: How requests are put together for a run.
+        num_batch_threads: Batches that may run at once; None: nobody has said.
         request_bytes: Capacity of the request ring: bound of what is in flight.
         reply_bytes: Capacity of the reply ring.
         max_payload_bytes: Largest decoded request.
@@ -61,7 +63,8 @@ class WorkerSpec:
     inter_op_threads: int = 0
     schedule: Schedule = "auto"
     run_timeout_s: float = 300.0
-    max_batch_rows: int = 1024
+    batching: BatchSettings = field(default_factory=BatchSettings)
+    num_batch_threads: int | None = None
     request_bytes: int = 8 << 20
     reply_bytes: int = 8 << 20
     max_payload_bytes: int = 1 << 30
@@ -91,7 +94,12 @@ class WorkerSpec:
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> WorkerSpec:
         """What `to_json` made."""
-        return cls(**{**body, "path": Path(body["path"]), "tags": tuple(body["tags"])})
+        rebuilt = {
+            "path": Path(body["path"]),
+            "tags": tuple(body["tags"]),
+            "batching": BatchSettings(**body["batching"]),
+        }
+        return cls(**{**body, **rebuilt})
 
 
 @dataclass(frozen=True, slots=True)
