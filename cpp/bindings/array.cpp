@@ -2,6 +2,8 @@
 
 #include <pybind11/gil_safe_call_once.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -114,8 +116,22 @@ std::string_view text_of(PyObject *item, std::size_t place) {
                        (item == nullptr ? "NULL" : Py_TYPE(item)->tp_name));
 }
 
-py::array object_array_of(const TensorView &tensor, const std::vector<py::ssize_t> &shape) {
-  py::array array(py::dtype("O"), shape);
+// Without the vectors that py::array's constructors make. Null `data`: memory of its own.
+py::array new_array(DType dtype, const Shape &shape, std::byte *data, bool writable) {
+  const auto &api = py::detail::npy_api::get();
+  std::array<Py_intptr_t, kMaxRank> extents;
+  std::ranges::copy(shape.dims(), extents.begin());
+  // To memory of its own any flag would mean Fortran's order.
+  const int flags = data != nullptr && writable ? py::detail::npy_api::NPY_ARRAY_WRITEABLE_ : 0;
+  auto array = py::reinterpret_steal<py::array>(api.PyArray_NewFromDescr_(
+      api.PyArray_Type_, numpy_dtype(dtype).release().ptr(), static_cast<int>(shape.rank()),
+      extents.data(), nullptr, data, flags, nullptr));
+  if (!array)
+    throw py::error_already_set();
+  return array;
+}
+
+void fill_with_bytes(py::array &array, const TensorView &tensor) {
   auto **items = static_cast<PyObject **>(array.mutable_data());
   for (std::uint64_t i = 0; i < tensor.shape.elements(); ++i) {
     const std::string_view text = tensor.string_at(i);
@@ -124,7 +140,6 @@ py::array object_array_of(const TensorView &tensor, const std::vector<py::ssize_
       throw py::error_already_set();
     Py_XDECREF(std::exchange(items[i], item));
   }
-  return array;
 }
 
 } // namespace
@@ -234,18 +249,19 @@ py::dtype numpy_dtype(DType dtype) {
 }
 
 py::array to_array(const TensorView &tensor, py::handle owner, bool writable) {
-  const auto dims = tensor.shape.dims();
-  const std::vector<py::ssize_t> shape(dims.begin(), dims.end());
-  if (tensor.dtype == DType::kString)
-    return object_array_of(tensor, shape);
-  py::array array(numpy_dtype(tensor.dtype), shape, {}, tensor.data, owner);
-  if (owner) {
-    int &flags = py::detail::array_proxy(array.ptr())->flags;
-    if (writable)
-      flags |= py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
-    else
-      flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+  if (owner && tensor.dtype != DType::kString) {
+    auto *const lent = const_cast<std::byte *>(tensor.data);
+    py::array array = new_array(tensor.dtype, tensor.shape, lent, writable);
+    const auto &api = py::detail::npy_api::get();
+    if (api.PyArray_SetBaseObject_(array.ptr(), owner.inc_ref().ptr()) != 0)
+      throw py::error_already_set();
+    return array;
   }
+  py::array array = new_array(tensor.dtype, tensor.shape, nullptr, true);
+  if (tensor.dtype == DType::kString)
+    fill_with_bytes(array, tensor);
+  else if (tensor.bytes != 0)
+    std::memcpy(array.mutable_data(), tensor.data, tensor.bytes);
   return array;
 }
 

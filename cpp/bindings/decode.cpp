@@ -5,13 +5,13 @@
 // on memory of its own, none of which Python can change or free meanwhile.
 #include "headrace/json_decode.hpp"
 
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <memory>
 #include <optional>
 
+#include "array.hpp"
 #include "buffer.hpp"
 #include "decode_options.hpp"
 #include "headrace/heap_sink.hpp"
@@ -28,68 +28,27 @@ namespace {
 // Below this the hand-over of the GIL costs more than the decoding.
 constexpr std::size_t kReleaseAbove = 4096;
 
-py::dtype numpy_dtype(DType dtype) {
-  if (dtype == DType::kBfloat16) {
-    static const py::handle bfloat16 =
-        py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16")).release();
-    return py::reinterpret_borrow<py::dtype>(bfloat16);
-  }
-  return py::dtype(std::string(numpy_name(dtype)));
-}
-
-// NumPy's dtype objects, made once. Never freed: the interpreter outlives every call.
-const py::dtype &dtype_of(DType dtype) {
-  static std::array<std::unique_ptr<py::dtype>, 16> *const made =
-      new std::array<std::unique_ptr<py::dtype>, 16>();
-  auto &slot = (*made)[static_cast<std::size_t>(dtype)];
-  if (slot == nullptr)
-    slot = std::make_unique<py::dtype>(numpy_dtype(dtype));
-  return *slot;
-}
-
-std::vector<py::ssize_t> extents(const Shape &shape) {
-  return {shape.dims().begin(), shape.dims().end()};
-}
-
-py::object string_array(const HeapSink::Tensor &tensor) {
-  py::array array(py::dtype("O"), extents(tensor.shape));
-  auto **items = static_cast<PyObject **>(array.mutable_data());
-  const TensorView view = tensor.view();
-  const std::uint64_t count = tensor.shape.elements();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::string_view text = view.string_at(i);
-    PyObject *bytes = PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-    if (bytes == nullptr)
-      throw py::error_already_set();
-    Py_XDECREF(items[i]); // None, which NumPy put there
-    items[i] = bytes;
-  }
-  return array;
-}
-
 // The array takes the tensor's memory over: a capsule that only frees is its base.
-py::object number_array(HeapSink::Tensor &&tensor) {
-  const py::dtype &dtype = dtype_of(tensor.dtype);
-  if (tensor.shape.elements() == 0)
-    return py::array(dtype, extents(tensor.shape));
-  std::byte *const data = tensor.data.get();
-  py::capsule owner(data, [](void *memory) { FreeAligned()(static_cast<std::byte *>(memory)); });
-  tensor.data.release();
-  return py::array(dtype, extents(tensor.shape), data, owner);
-}
-
-py::object to_array(HeapSink::Tensor &&tensor) {
-  if (tensor.dtype == DType::kString)
-    return string_array(tensor);
+py::object to_array(HeapSink::Tensor &tensor) {
   if (tensor.dtype == DType::kUnsupported) // has no elements, else decoding would have failed
-    return py::array(py::dtype("O"), extents(tensor.shape));
-  return number_array(std::move(tensor));
+    tensor.dtype = DType::kString;
+  if (tensor.dtype == DType::kString || tensor.data == nullptr)
+    return bindings::to_array(tensor.view());
+  const auto owner = py::reinterpret_steal<py::object>(
+      PyCapsule_New(tensor.data.get(), nullptr, [](PyObject *capsule) {
+        FreeAligned()(static_cast<std::byte *>(PyCapsule_GetPointer(capsule, nullptr)));
+      }));
+  if (!owner)
+    throw py::error_already_set();
+  const TensorView view = tensor.view();
+  tensor.data.release();
+  return bindings::to_array(view, owner);
 }
 
 py::dict to_arrays(const Signature &signature, HeapSink &sink) {
   py::dict arrays;
   for (std::size_t i = 0; i < signature.inputs().size(); ++i)
-    arrays[py::str(signature.inputs()[i].first)] = to_array(std::move(sink.tensors()[i]));
+    arrays[py::str(signature.inputs()[i].first)] = to_array(sink.tensors()[i]);
   return arrays;
 }
 
@@ -115,7 +74,9 @@ py::tuple decode(const py::object &body, const SignatureSet &signatures,
   if (!*result)
     raise_error(result->error());
   const PredictRequest &request = result->value();
-  return py::make_tuple(request.format == Format::kRow ? "row" : "columnar", request.signature_name,
+  static const py::handle row = PyUnicode_InternFromString("row");
+  static const py::handle columnar = PyUnicode_InternFromString("columnar");
+  return py::make_tuple(request.format == Format::kRow ? row : columnar, request.signature_name,
                         to_arrays(signatures.all()[request.signature_index], sink),
                         to_extra(request), request.rows);
 }
@@ -154,7 +115,7 @@ py::tuple decode_examples_body(const py::object &body, const SignatureSet *signa
                  "The examples, each with the context, need " +
                      std::to_string(request.tensor_bytes()) + " bytes, which is more than " +
                      std::to_string(max_bytes)});
-  return py::make_tuple(request.signature_name, string_array(sink.tensors()[0]));
+  return py::make_tuple(request.signature_name, to_array(sink.tensors()[0]));
 }
 
 void check_examples(const py::object &body, const OwnedDecodeOptions &options) {

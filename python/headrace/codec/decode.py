@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from headrace import _core
 from headrace.tensors import Signature, TensorSpec, compile_signatures
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PredictRequest", "check_predict", "decode_predict"]
 
 
-@dataclass(frozen=True, slots=True)
-class PredictRequest:
+class PredictRequest(NamedTuple):
     """A decoded request.
 
     Attributes:
@@ -33,8 +31,8 @@ class PredictRequest:
     format: Literal["row", "columnar"]
     signature_name: str
     tensors: dict[str, NDArray[Any]]
-    extra: dict[str, str] = field(default_factory=dict)
-    rows: int = 0
+    extra: dict[str, str]
+    rows: int
 
 
 def decode_predict(
@@ -77,7 +75,7 @@ def decode_predict(
     options = _options(
         default_signature, check_shapes, integral_floats, bare_list, finite_only, max_depth
     )
-    return PredictRequest(*_core.decode_predict(body, signatures, options))
+    return PredictRequest._make(_core.decode_predict(body, signatures, options))
 
 
 def check_predict(
