@@ -15,30 +15,11 @@
 
 #include "contest.hpp"
 #include "headrace/json_decode.hpp"
+#include "reused_sink.hpp"
 
 using namespace headrace;
 
 namespace {
-
-// Keeps one tensor's memory from call to call, as a ring does.
-class ReusedSink final : public TensorSink {
-public:
-  std::span<std::byte> grow(std::size_t, std::size_t used, std::size_t need) override {
-    if (need > memory_.size()) {
-      std::vector<std::byte> larger(need);
-      if (used != 0)
-        std::memcpy(larger.data(), memory_.data(), used);
-      memory_ = std::move(larger);
-    }
-    return memory_;
-  }
-  void finish(std::size_t, DType, const Shape &, std::uint64_t bytes) override { bytes_ = bytes; }
-  std::span<const std::byte> bytes() const { return {memory_.data(), bytes_}; }
-
-private:
-  std::vector<std::byte> memory_;
-  std::uint64_t bytes_ = 0;
-};
 
 struct Body {
   std::string name;
@@ -193,7 +174,7 @@ int main(int argc, char **argv) {
     std::vector<Signature> all;
     all.emplace_back("serving_default", specs, Signature::Specs{});
     const SignatureSet signatures(std::move(all));
-    ReusedSink sink;
+    contest::ReusedSink sink;
     const auto bytes = std::as_bytes(std::span(body.text));
     const auto ours = [&] {
       if (!decode_predict(bytes, signatures, DecodeOptions{}, sink))

@@ -37,7 +37,8 @@ public:
     const char *p = skip_blanks(list + 1, end_);
     if (peek(p, end_) == ']')
       return whole_list(list, "No values in 'instances' array");
-    const bool objects = is_row_object(p);
+    // What begins like a b64 object is taken for one, lest a long text be read twice.
+    const bool objects = is_row_object(p, !takes_base64());
     if (!objects && columns_.size() > 1)
       return scope_.faults.set(ErrorCode::kStructure, p,
                                "instances is a plain list, but expecting list of objects as "
@@ -54,10 +55,14 @@ public:
   }
 
 private:
-  // An object that names inputs, and is not base64 data.
-  bool is_row_object(const char *p) const {
+  bool takes_base64() const { return columns_.size() == 1 && columns_.front().writer.is_string(); }
+
+  // An object that names inputs, and is not base64 data. `certain`: not a guess from its beginning.
+  bool is_row_object(const char *p, bool certain = true) const {
+    if (peek(p, end_) != '{')
+      return false;
     StringToken ignored;
-    return peek(p, end_) == '{' && scan_b64_object(p, end_, ignored) == nullptr;
+    return (certain ? scan_b64_object(p, end_, ignored) : begin_b64_object(p, end_)) == nullptr;
   }
 
   const char *take_objects(const char *p) {
@@ -150,8 +155,14 @@ private:
       return run.next;
     if (run.next != nullptr)
       return explain_row(column, run.next) != nullptr ? nullptr : wrap();
-    if (scope_.faults.semantic && is_row_object(scope_.faults.semantic->value))
+    if (scope_.faults.semantic && is_row_object(scope_.faults.semantic->value)) {
+      if (row_ == 0) { // the guess was wrong
+        scope_.faults.semantic.reset();
+        column.extents = {};
+        return take_objects(p);
+      }
       return wrong_kind(scope_.faults.semantic->value, "Expecting value/list but got object");
+    }
     return wrap();
   }
 

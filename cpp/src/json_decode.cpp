@@ -9,8 +9,7 @@
 
 #include <algorithm>
 #include <iterator>
-
-#include "headrace/utf8.hpp"
+#include <optional>
 
 #include "decode_fault.hpp"
 #include "example_body.hpp"
@@ -33,20 +32,40 @@ public:
   void finish(std::size_t, DType, const Shape &, std::uint64_t) override {}
 };
 
+TextSurvey survey_of(std::span<const std::byte> body, Simd level) noexcept {
+  return survey_text({reinterpret_cast<const char *>(body.data()), body.size()}, level);
+}
+
+bool takes_strings_only(const SignatureSet &signatures) noexcept {
+  const auto is_string = [](const auto &input) { return input.second.dtype == DType::kString; };
+  return std::all_of(signatures.all().begin(), signatures.all().end(),
+                     [&](const Signature &signature) {
+                       const auto &inputs = signature.inputs();
+                       return std::all_of(inputs.begin(), inputs.end(), is_string);
+                     });
+}
+
 // The body, `instances` and a row, around a tensor.
 constexpr std::size_t kDepthOfRow = 3;
 
 class RequestReader {
 public:
+  /// `survey`: what is known of the body; without it the body is taken for UTF-8, and commas are
+  /// not counted.
   RequestReader(std::span<const std::byte> body, const SignatureSet *signatures,
-                const DecodeOptions &options, TensorSink &sink)
+                const DecodeOptions &options, TensorSink &sink,
+                const std::optional<TextSurvey> &survey)
       : signatures_(signatures), name_(options.default_signature),
-        scope_{text_of_body(body), options, sink, 0, {}}, end_(scope_.text.end) {
-    const std::string_view whole = between(scope_.text.begin, end_);
-    const TextSurvey survey = survey_text(whole, options.simd);
-    rules_ = {options.max_depth, !survey.is_ascii && !is_valid_utf8(whole)};
-    scope_.commas = survey.commas;
+        scope_{text_of_body(body), options, sink, 0, Utf8Check(text_of_body(body)), {}},
+        end_(scope_.text.end) {
+    rules_.max_depth = options.max_depth;
+    if (!survey)
+      return;
+    rules_.check_utf8 = !survey->is_ascii && !is_valid_utf8(between(scope_.text.begin, end_));
+    scope_.commas = survey->commas;
   }
+
+  bool is_utf8() const noexcept { return scope_.utf8.is_valid(); }
 
   Result<PredictRequest> run() {
     if (!read_body())
@@ -283,21 +302,28 @@ private:
 Result<PredictRequest> decode_predict(std::span<const std::byte> body,
                                       const SignatureSet &signatures, const DecodeOptions &options,
                                       TensorSink &sink) {
-  return RequestReader(body, &signatures, options, sink).run();
+  if (takes_strings_only(signatures)) {
+    // Such bodies are mostly base64, which is worth reading once only: hence the survey is left
+    // out, and made good for where that was not right.
+    RequestReader reader(body, &signatures, options, sink, std::nullopt);
+    Result<PredictRequest> result = reader.run();
+    if (reader.is_utf8())
+      return result;
+  }
+  return RequestReader(body, &signatures, options, sink, survey_of(body, options.simd)).run();
 }
 
 Result<std::monostate> check_predict(std::span<const std::byte> body,
                                      const DecodeOptions &options) {
   NoSink sink;
-  return RequestReader(body, nullptr, options, sink).check();
+  return RequestReader(body, nullptr, options, sink, survey_of(body, options.simd)).check();
 }
 
 // What TensorFiller asks for, summed: with one input, room for every element that the commas allow;
 // with more, up to twice what they hold, and eight elements each to begin with. Strings: their
 // bytes doubled while they grow, slack for unescaping, and the table.
 std::uint64_t decoded_bytes_bound(std::span<const std::byte> body, const SignatureSet &signatures) {
-  const auto *const text = reinterpret_cast<const char *>(body.data());
-  const std::uint64_t elements = survey_text({text, body.size()}, active_simd()).commas + 1;
+  const std::uint64_t elements = survey_of(body, active_simd()).commas + 1;
   std::uint64_t bound = 0;
   for (const Signature &signature : signatures.all()) {
     const std::uint64_t inputs = signature.inputs().size();

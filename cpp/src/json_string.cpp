@@ -129,20 +129,33 @@ bool equals(const StringToken &token, std::string_view plain, const char *text_e
   return token.raw().size() <= 6 * plain.size() && unescape(token, text_end) == plain;
 }
 
-const char *scan_b64_object(const char *p, const char *end, StringToken &value) {
-  SyntaxError ignored;
-  StringToken name;
-  p = scan_name(skip_blanks(p + 1, end), end, name, ignored);
-  if (p == nullptr || !equals(name, "b64", end))
-    return nullptr;
+const char *begin_b64_object(const char *p, const char *end) {
+  constexpr std::string_view kUsual = "{\"b64\":";
+  if (between(p, end).starts_with(kUsual)) {
+    p += kUsual.size();
+  } else {
+    SyntaxError ignored;
+    StringToken name;
+    p = scan_name(skip_blanks(p + 1, end), end, name, ignored);
+    if (p == nullptr || !equals(name, "b64", end))
+      return nullptr;
+  }
   p = skip_blanks(p, end);
-  if (peek(p, end) != '"')
-    return nullptr;
-  p = scan_string(p, end, value, ignored);
+  return peek(p, end) == '"' ? p + 1 : nullptr;
+}
+
+const char *end_b64_object(const char *p, const char *end, StringToken &rest) {
+  SyntaxError ignored;
+  p = scan_string(p - 1, end, rest, ignored);
   if (p == nullptr)
     return nullptr;
   p = skip_blanks(p, end);
   return peek(p, end) == '}' ? p + 1 : nullptr;
+}
+
+const char *scan_b64_object(const char *p, const char *end, StringToken &value) {
+  p = begin_b64_object(p, end);
+  return p == nullptr ? nullptr : end_b64_object(p, end, value);
 }
 
 const char *raw_position(const StringToken &token, std::size_t index) noexcept {

@@ -26,6 +26,11 @@ bool equals(const StringToken &token, std::string_view plain, const char *text_e
 /// Reads a b64 object: exactly one member, named `b64`, with a string. Yields the text after it;
 /// nullptr if the object at `p` is another one (or malformed, which is judged elsewhere).
 const char *scan_b64_object(const char *p, const char *end, StringToken &value);
+/// The same in two steps. Where the string's text begins, or nullptr if the object at `p` does not
+/// begin like a b64 object; then the rest from a place in the text on, which is no part of an
+/// escape. `rest`: the text from there on.
+const char *begin_b64_object(const char *p, const char *end);
+const char *end_b64_object(const char *p, const char *end, StringToken &rest);
 
 /// Place in the raw text of the byte that is `index`-th after unescaping.
 const char *raw_position(const StringToken &token, std::size_t index) noexcept;

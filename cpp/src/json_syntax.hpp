@@ -66,7 +66,8 @@ struct SyntaxRules {
 // Each of these takes the first byte of what it reads, yields the byte after it, or nullptr with
 // `error` set.
 
-/// Precondition: *p == '"'. Checks control bytes and escapes, so unescaping cannot fail.
+/// `p` at the byte before the text, which is the opening quote. Checks control bytes and escapes,
+/// so unescaping cannot fail.
 const char *scan_string(const char *p, const char *end, StringToken &token, SyntaxError &error,
                         bool check_utf8 = false) noexcept;
 /// Reads what begins with t, f, n, N, I or "-N", "-I".

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "headrace/base64.hpp"
 #include "headrace/utf8.hpp"
 
 namespace headrace {
@@ -112,22 +113,6 @@ std::size_t take_character(std::string_view text, bool &well_formed) noexcept {
   return i;
 }
 
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Two characters for each twelve bits: half the look-ups of one by one, in 8 KiB.
-constexpr auto kBase64Pairs = [] {
-  std::array<std::array<char, 2>, 4096> table{};
-  for (std::size_t i = 0; i < table.size(); ++i)
-    table[i] = {kBase64[i / 64], kBase64[i % 64]};
-  return table;
-}();
-
-void write_triple(std::uint32_t bits, char *out) noexcept {
-  std::memcpy(out, kBase64Pairs[bits >> 12].data(), 2);
-  std::memcpy(out + 2, kBase64Pairs[bits & 0xFFF].data(), 2);
-}
-
 } // namespace
 
 void write_json_string(std::string_view text, ByteBuffer &out) {
@@ -151,19 +136,7 @@ void write_json_string_lossy(std::string_view text, ByteBuffer &out) {
 }
 
 void write_base64(std::string_view bytes, ByteBuffer &out) {
-  const auto *in = reinterpret_cast<const unsigned char *>(bytes.data());
-  char *end = out.reserve((bytes.size() + 2) / 3 * 4);
-  std::size_t left = bytes.size();
-  for (; left >= 3; left -= 3, in += 3, end += 4)
-    write_triple(static_cast<std::uint32_t>(in[0] << 16 | in[1] << 8 | in[2]), end);
-  if (left != 0) {
-    write_triple(static_cast<std::uint32_t>(in[0] << 16 | (left == 2 ? in[1] << 8 : 0)), end);
-    end[3] = '=';
-    if (left == 1)
-      end[2] = '=';
-    end += 4;
-  }
-  out.commit_to(end);
+  out.commit_to(encode_base64(bytes, out.reserve(base64_size(bytes.size()))));
 }
 
 } // namespace headrace

@@ -334,6 +334,13 @@ const char *TensorFiller::take_literal(const char *p) {
   return put_float(value, nullptr) ? next : refuse_number(p, {});
 }
 
+// The string's bytes stand behind those before it.
+void TensorFiller::add_string(std::uint64_t bytes) {
+  used_ += bytes;
+  ends_.push_back(used_);
+  ++count_;
+}
+
 const char *TensorFiller::take_string(const char *p) {
   StringToken token;
   const char *const next = scan_string(p, scope_.text.end, token, scope_.faults.syntax);
@@ -343,14 +350,14 @@ const char *TensorFiller::take_string(const char *p) {
     return refuse(p, "String");
   if (!make_room(token.raw().size() + (token.escaped ? kUnescapeSlack : 0)))
     return no_room(p);
-  used_ += unescape(token, scope_.text.end, room_.data() + used_);
-  ends_.push_back(used_);
-  ++count_;
+  add_string(unescape(token, scope_.text.end, room_.data() + used_));
   return next;
 }
 
 const char *TensorFiller::take_object(const char *p) {
   if (is_string()) {
+    if (const char *const next = take_plain_base64(p); next != nullptr)
+      return next;
     StringToken token;
     if (const char *const next = scan_b64_object(p, scope_.text.end, token); next != nullptr)
       return take_base64(p, next, token);
@@ -363,6 +370,33 @@ const char *TensorFiller::take_object(const char *p) {
   return refuse(p, "Object");
 }
 
+// Decodes a text while its end is still to be found, so that it is read once. Yields nullptr and
+// leaves everything as it was where that does not serve: no b64 object, escapes, or a fault.
+const char *TensorFiller::take_plain_base64(const char *p) {
+  // The text may be as long as the rest of the body. With one input that much is asked for once,
+  // instead of some for each string; with several it would add up to more than was announced.
+  if (!alone_)
+    return nullptr;
+  const char *const end = scope_.text.end;
+  const char *const first = begin_b64_object(p, end);
+  if (first == nullptr || !make_room(base64_bound(between(first, end).size())))
+    return nullptr;
+  const auto out = room_.subspan(used_);
+  const Base64Start start = decode_base64_start(between(first, end), out, scope_.options.simd);
+  StringToken rest;
+  const char *const next = end_b64_object(first + start.characters, end, rest);
+  if (next == nullptr || rest.escaped)
+    return nullptr;
+  Base64Result result;
+  if (!rest.raw().empty())
+    result = decode_base64(rest.raw(), out.subspan(start.bytes), scope_.options.simd);
+  if (!result)
+    return nullptr;
+  scope_.utf8.pass_over(first, rest.begin);
+  add_string(start.bytes + result.bytes);
+  return next;
+}
+
 // `p` and `next`: where the object that holds `token` begins and ends.
 const char *TensorFiller::take_base64(const char *p, const char *next, const StringToken &token) {
   std::string plain;
@@ -371,12 +405,10 @@ const char *TensorFiller::take_base64(const char *p, const char *next, const Str
     characters = plain = unescape(token, scope_.text.end);
   if (!make_room(base64_bound(characters.size())))
     return no_room(p);
-  const Base64Result result = decode_base64(characters, room_.subspan(used_));
+  const Base64Result result = decode_base64(characters, room_.subspan(used_), scope_.options.simd);
   if (!result)
     return refuse_base64(token, result.bad, p, "input '" + name_ + "'", scope_.faults);
-  used_ += result.bytes;
-  ends_.push_back(used_);
-  ++count_;
+  add_string(result.bytes);
   return next;
 }
 

@@ -12,6 +12,7 @@
 #include "headrace/signature.hpp"
 #include "json_string.hpp"
 #include "number_kernels.hpp"
+#include "utf8_check.hpp"
 
 namespace headrace {
 
@@ -20,7 +21,10 @@ struct DecodeScope {
   Text text;
   const DecodeOptions &options;
   TensorSink &sink;
-  std::uint64_t commas; ///< of the whole body: no tensor has more elements than one more than these
+  /// Of the whole body: no tensor has more elements than one more than these. Not known, and not
+  /// used, where all inputs are strings.
+  std::uint64_t commas;
+  Utf8Check utf8;
   Faults faults;
 };
 
@@ -66,9 +70,11 @@ private:
   const char *take_literal(const char *p);
   const char *take_string(const char *p);
   const char *take_object(const char *p);
+  const char *take_plain_base64(const char *p);
   const char *take_base64(const char *p, const char *next, const StringToken &token);
   const char *refuse(const char *p, const char *json_type);
   const char *refuse_number(const char *p, const Decimal &decimal);
+  void add_string(std::uint64_t bytes);
   bool put_float(double value, const Decimal *decimal);
   bool put_number(const Decimal &decimal);
   template <class T> void put(T value) noexcept;

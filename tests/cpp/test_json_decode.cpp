@@ -262,5 +262,55 @@ BOOST_AUTO_TEST_CASE(mutated_bodies_are_read_alike_near_the_end_and_far_from_it)
   }
 }
 
+// With one input of strings the text is decoded while its end is still unknown, and nobody looks at
+// the whole body before. An input of another dtype beside it rules out both.
+BOOST_AUTO_TEST_CASE(base64_is_read_alike_with_another_input_beside_it) {
+  const SignatureSet alone = one_input("string");
+  TensorSpec number;
+  number.dtype = DType::kInt32;
+  std::vector<Signature> all;
+  all.emplace_back("serving_default", Signature::Specs{{"w", number}, alone.all()[0].inputs()[0]},
+                   Signature::Specs());
+  const SignatureSet beside(std::move(all));
+  const std::string_view extra = "\"w\":1,";
+
+  std::mt19937_64 random(8);
+  const char *const kPieces[] = {"\"", "\\", "\\n", "\\/", "\\u0041", " ",        "\n", "=",
+                                 ".",  "!",  "-_",  "",    "\x80",    "\xC3\xA9", "}",  "\x01"};
+  std::size_t good = 0;
+  for (int i = 0; i < 4'000; ++i) {
+    std::string text(4 * (random() % (i % 16 == 0 ? 2500 : 100)), 'A');
+    for (char &c : text)
+      c = "abcXYZ0189+/-_"[random() % 14];
+    text += std::array{"", "QQ==", "QUI=", "QQ", "Q"}[random() % 5];
+    std::string tail = "\"}]}}" + std::string(random() % 2, ' ');
+    std::string value = "[{\"b64\":" + std::string(random() % 3, ' ') + "\"" + text + tail;
+    for (std::uint64_t edits = random() % 3; edits-- > 0;)
+      value.insert(random() % value.size(), kPieces[random() % std::size(kPieces)]);
+    const std::string one = "{\"inputs\":{\"x\":" + value;
+    std::string two = one;
+    two.insert(std::string_view("{\"inputs\":{").size(), extra);
+
+    DecodeOptions options;
+    options.simd = available_simd()[random() % available_simd().size()];
+    HeapSink of_one(1);
+    HeapSink of_two(2);
+    const auto a = decode_predict(bytes_of(one), alone, options, of_one);
+    const auto b = decode_predict(bytes_of(two), beside, options, of_two);
+    BOOST_REQUIRE_MESSAGE(static_cast<bool>(a) == static_cast<bool>(b), one);
+    if (!a) {
+      BOOST_REQUIRE_MESSAGE(a.error().code == b.error().code, one);
+      BOOST_REQUIRE_MESSAGE(a.error().offset + extra.size() == b.error().offset, one);
+      continue;
+    }
+    ++good;
+    const TensorView x = of_one.tensors()[0].view();
+    const TensorView y = of_two.tensors()[1].view();
+    BOOST_REQUIRE_MESSAGE((x.shape == y.shape && x.bytes == y.bytes), one);
+    BOOST_REQUIRE_MESSAGE(std::memcmp(x.data, y.data, x.bytes) == 0, one);
+  }
+  BOOST_TEST(good > 500);
+}
+
 } // namespace
 } // namespace headrace
