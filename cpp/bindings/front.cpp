@@ -9,13 +9,17 @@
 #include <pybind11/stl.h>
 
 #include <atomic>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "array.hpp"
 #include "buffer.hpp"
 #include "decode_options.hpp"
+#include "fast_path.hpp"
+#include "front_port_object.hpp"
 #include "headrace/clock.hpp"
 #include "headrace/front_port.hpp"
 #include "register.hpp"
@@ -41,16 +45,6 @@ std::shared_ptr<Channel> make_channel(std::uint64_t request_bytes, std::uint64_t
   return std::make_shared<Channel>(request_bytes, reply_bytes, ++generation);
 }
 
-/// The core's port and the buffer that it encodes small replies in.
-struct PyFrontPort {
-  PyFrontPort(std::shared_ptr<Channel> channel, std::shared_ptr<SignatureSet> signatures,
-              std::uint64_t max_payload_bytes, std::uint64_t max_reply_bytes)
-      : port(std::move(channel), std::move(signatures), max_payload_bytes, max_reply_bytes) {}
-
-  FrontPort port;
-  ByteBuffer text;
-};
-
 std::uint64_t admit(PyFrontPort &self, const Admission &admission) {
   if (admission.accepted)
     return admission.rows;
@@ -62,7 +56,7 @@ std::uint64_t admit(PyFrontPort &self, const Admission &admission) {
 RequestNotes to_notes(std::size_t api, std::uint64_t receive_ns) {
   if (api >= kMaxApis)
     throw py::value_error("api: expected a number below " + std::to_string(kMaxApis));
-  return {static_cast<std::uint8_t>(api), receive_ns};
+  return {.api = static_cast<std::uint8_t>(api), .receive_ns = receive_ns};
 }
 
 std::uint64_t submit(PyFrontPort &self, std::uint64_t request_id, const py::object &body,
@@ -153,28 +147,49 @@ py::object error_tuple(std::string_view code, std::string_view path, std::string
   return py::make_tuple(to_str(code), to_str(path), to_str(message));
 }
 
-/// What Python gets of a reply: its kind and the object that goes with it.
-std::pair<int, py::object> present(PyFrontPort &self, const TakenReply &taken) {
-  if (taken.error)
-    return {kFailed, error_tuple(taken.error->code, taken.error->path, taken.error->message)};
-  if (taken.encode == nullptr || taken.data_bytes > kLargeReply)
-    return {kLarge, py::cast(self.port.hold(taken))};
-  self.text.clear();
-  const std::uint64_t began_ns = monotonic_ns();
-  const auto encoded = encode_answer(taken.outputs, taken.form, *taken.encode, self.text);
-  if (!encoded) {
-    const Error &error = encoded.error();
-    return {kFailed, error_tuple(name_of(error.code), error.path, error.message)};
-  }
-  taken.metrics->encode.record(monotonic_ns() - began_ns);
-  return {kEncoded, py::bytes(self.text.data(), self.text.size())};
+/// Whose request this is, if it goes the fast path.
+FastConnection *carrier(const PyFrontPort &self, const TakenReply &taken) noexcept {
+  FastConnection *connection = self.carried.find(taken.tag);
+  return connection != nullptr && connection->request_id == taken.request_id ? connection : nullptr;
 }
 
-py::tuple to_tuple(PyFrontPort &self, const TakenReply &taken, bool timings) {
-  const auto [kind, payload] = present(self, taken);
+/// What Python gets of a reply, its kind and the object that goes with it; nothing where the fast
+/// path has answered.
+std::optional<std::pair<int, py::object>> present(PyFrontPort &self, const TakenReply &taken) {
+  FastConnection *connection = carrier(self, taken);
+  const bool is_small = taken.encode != nullptr && taken.data_bytes <= kLargeReply;
+  std::optional<Error> error;
+  if (!taken.error && is_small) {
+    self.text.clear();
+    const std::uint64_t began_ns = monotonic_ns();
+    auto encoded = encode_answer(taken.outputs, taken.form, *taken.encode, self.text);
+    if (encoded)
+      taken.metrics->encode.record(monotonic_ns() - began_ns);
+    else
+      error = std::move(encoded).error();
+    if (!error && connection != nullptr && try_answer(*connection, self.text.view()))
+      return std::nullopt;
+  }
+  if (connection != nullptr)
+    unfold(*connection);
+  if (taken.error)
+    return {{kFailed, error_tuple(taken.error->code, taken.error->path, taken.error->message)}};
+  if (error)
+    return {{kFailed, error_tuple(name_of(error->code), error->path, error->message)}};
+  if (!is_small)
+    return {{kLarge, py::cast(self.port.hold(taken))}};
+  return {{kEncoded, py::bytes(self.text.data(), self.text.size())}};
+}
+
+void append(py::list &replies, PyFrontPort &self, const TakenReply &taken, bool timings) {
+  const auto presented = present(self, taken);
+  if (!presented)
+    return;
+  const auto &[kind, payload] = *presented;
   if (timings)
-    return py::make_tuple(taken.request_id, kind, payload, taken.wait_ns, taken.run_ns);
-  return py::make_tuple(taken.request_id, kind, payload);
+    replies.append(py::make_tuple(taken.request_id, kind, payload, taken.wait_ns, taken.run_ns));
+  else
+    replies.append(py::make_tuple(taken.request_id, kind, payload));
 }
 
 py::list take_replies(PyFrontPort &self, std::size_t limit, bool timings) {
@@ -182,13 +197,16 @@ py::list take_replies(PyFrontPort &self, std::size_t limit, bool timings) {
   if (!self.port.is_open()) // a loop may still have the doorbell's call scheduled
     return replies;
   bool exhausted = false;
+  std::size_t taken_count = 0;
   self.port.begin_taking();
   try {
-    while (replies.size() < limit && !exhausted) {
-      if (const auto taken = self.port.next_reply())
-        replies.append(to_tuple(self, *taken, timings));
-      else
+    while (taken_count < limit && !exhausted) {
+      if (const auto taken = self.port.next_reply()) {
+        append(replies, self, *taken, timings);
+        taken_count += 1;
+      } else {
         exhausted = self.port.sleep();
+      }
     }
   } catch (const BrokenPeer &) {
     if (replies.empty()) // else those that came before it are delivered, and it is met again
@@ -315,6 +333,13 @@ void register_port(py::module_ &m) {
       .def(
           "cancel", [](PyFrontPort &self, std::uint64_t id) { return self.port.cancel(id); },
           py::arg("request_id"))
+      .def(
+          "carried",
+          [](const PyFrontPort &self, std::uint64_t deadline_ns) {
+            return self.carried.connections(deadline_ns);
+          },
+          py::arg("deadline_ns") = std::numeric_limits<std::uint64_t>::max())
+      .def_property_readonly("carried_count", [](const PyFrontPort &s) { return s.carried.size(); })
       .def("unanswered", &unanswered)
       .def("push_again", &push_again, py::arg("dead"), py::arg("request_id"), py::kw_only(),
            py::arg("alone"))
@@ -324,7 +349,11 @@ void register_port(py::module_ &m) {
           "continue_metrics",
           [](PyFrontPort &self, const PyFrontPort &dead) { self.port.continue_metrics(dead.port); },
           py::arg("dead"))
-      .def("close", [](PyFrontPort &self) { self.port.close(); })
+      .def("close",
+           [](PyFrontPort &self) {
+             self.carried.clear(); // a cycle that Python's collector could not see
+             self.port.close();
+           })
       .def_property_readonly("doorbell", [](const PyFrontPort &s) { return s.port.doorbell(); })
       .def_property_readonly("in_flight", [](const PyFrontPort &s) { return s.port.in_flight(); })
       .def_property_readonly("in_flight_rows",
@@ -364,6 +393,10 @@ void register_front(py::module_ &m) {
         return reply.form().format == Format::kRow ? "row" : "columnar";
       });
   register_port(m);
+  py::class_<Histogram, std::shared_ptr<Histogram>>(m, "TimeHistogram")
+      .def(py::init([] { return std::make_shared<Histogram>(time_bounds_ns()); }))
+      .def("record", &Histogram::record, py::arg("ns"))
+      .def("read", [](const Histogram &self) { return to_tuple(self); });
   m.def("time_bounds_ns", [] { return to_list(time_bounds_ns()); });
   m.def("size_bounds", [] { return to_list(size_bounds()); });
 }

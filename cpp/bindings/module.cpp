@@ -10,5 +10,6 @@ PYBIND11_MODULE(_core, m) {
   headrace::bindings::register_decode(m);
   headrace::bindings::register_encode(m);
   headrace::bindings::register_front(m);
+  headrace::bindings::register_fast_path(m);
   headrace::bindings::register_worker(m);
 }

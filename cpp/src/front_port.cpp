@@ -159,6 +159,7 @@ Result<Admission> FrontPort::submit_inline(std::uint64_t request_id, const Reque
                            .rows = request.rows,
                            .encode = std::move(encode),
                            .signature = request.signature_index,
+                           .tag = notes.tag,
                            .api = notes.api,
                            .form = form});
   measure_submit(requests_.back(), fields.time_b_ns - began_ns, notes);
@@ -231,6 +232,7 @@ Result<Admission> FrontPort::submit_draft(std::uint64_t request_id, Draft &draft
                            .payload = std::move(draft.file),
                            .encode = std::move(encode),
                            .signature = draft.signature,
+                           .tag = notes.tag,
                            .api = notes.api,
                            .form = draft.form});
   measure_submit(requests_.back(), draft.decode_ns, notes);

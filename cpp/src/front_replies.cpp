@@ -128,6 +128,7 @@ void FrontPort::measure_run(const RecordHeader &reply, RequestMetrics &metrics) 
 TakenReply FrontPort::take(const RecordHeader &reply, InFlight &request) {
   TakenReply taken;
   taken.request_id = request.request_id;
+  taken.tag = request.tag;
   taken.form = request.form;
   taken.encode = std::move(request.encode);
   taken.run_ns = reply.time_a_ns;

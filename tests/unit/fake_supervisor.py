@@ -85,6 +85,7 @@ class Bench:
             worker_spec=WorkerSpec,
             make_endpoint=FakeEndpoint,
             on_unload=lambda model, endpoint: self.unloaded.append((model, endpoint)),
+            on_change=lambda: None,
         )
         self.keeper = ModelKeeper(self.registry, self.loader)
 

@@ -22,6 +22,7 @@ class Port:
         self.replies = []
         self.cancelled = []
         self.dead = []
+        self.on_fast_path = []
         self.doorbell = id(self)
 
     @property
@@ -50,6 +51,13 @@ class Port:
             self.requests.pop(request_id, None)
         return replies
 
+    def carried(self, deadline_ns):
+        return [one for one in self.on_fast_path if one.deadline_ns <= deadline_ns]
+
+    @property
+    def carried_count(self):
+        return len(self.on_fast_path)
+
     def cancel(self, request_id):
         self.cancelled.append(request_id)
         return True
@@ -64,6 +72,22 @@ class Port:
         if len(self.requests) == self.capacity:
             raise OverloadError("the ring is full")
         self.requests[request_id] = (dead.requests[request_id], alone)
+
+
+class Connection:
+    """One whose request a port carries: a call of the endpoint's once it is unfolded."""
+
+    def __init__(self, endpoint, port, request_id, deadline_ns=0):
+        self.call = Call(deadline_ns)
+        self.deadline_ns = deadline_ns or (1 << 64) - 1
+        self._adopt = lambda: endpoint.adopt(self.call, request_id)
+        self._port = port
+        port.requests[request_id] = b"x"
+        port.on_fast_path.append(self)
+
+    def unfold(self):
+        self._port.on_fast_path.remove(self)
+        self._adopt()
 
 
 class Call:
@@ -162,6 +186,43 @@ def test_calls_past_their_deadline_fail_and_are_cancelled(endpoint, port):
     port.replies = [(early_id, 0, b"too late")]
     endpoint.deliver()
     assert len(early.answers) == 1
+
+
+def test_deadlines_hold_on_the_fast_path_and_beside_it(endpoint, port):
+    later, _ = submit(endpoint, deadline_ns=300)
+    early = Connection(endpoint, port, 7, deadline_ns=100)
+    late = Connection(endpoint, port, 8, deadline_ns=200)
+    endless = Connection(endpoint, port, 9)
+    endpoint.expire(150)
+    assert isinstance(early.call.error, DeadlineExceeded)
+    assert port.on_fast_path == [late, endless]
+    late.unfold()  # behind a call whose deadline comes after its own
+    endpoint.expire(200)
+    assert isinstance(late.call.error, DeadlineExceeded)
+    assert later.answers == endless.call.answers == []
+
+
+def test_what_the_fast_path_carries_survives_a_death_like_the_rest(endpoint, port):
+    answered, running = (Connection(endpoint, port, number) for number in (7, 8))
+    port.replies = [(7, 0, b"just in time")]
+    port.dead = [(8, True, 1)]
+    successor = Port()
+    endpoint.replace(successor)
+    assert answered.call.answers == [b"just in time"]
+    assert successor.requests == {8: (b"x", True)}
+    successor.replies = [(8, 0, b"after all")]
+    endpoint.deliver()
+    assert running.call.answers == [b"after all"]
+
+
+def test_endpoint_is_busy_with_what_the_fast_path_carries_and_fails_it_when_it_closes(
+    endpoint, port
+):
+    connection = Connection(endpoint, port, 7)
+    assert endpoint.is_busy
+    endpoint.close("the version is being unloaded")
+    assert isinstance(connection.call.error, ModelNotReady)
+    assert not endpoint.is_busy
 
 
 def test_a_cancelled_call_hears_nothing_more(endpoint, port):

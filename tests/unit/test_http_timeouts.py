@@ -202,6 +202,7 @@ def test_date_moves_with_the_sweep() -> None:
     wire = Wire()
     wall = [0.0]
     wire.state._wall_clock = lambda: wall[0]
+    wire.state.tick()
     wire.send(GET, GET)
     wall[0] = 86_400.0
     wire.send(GET)

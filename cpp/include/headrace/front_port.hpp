@@ -137,6 +137,7 @@ private:
 /// One reply as the port shows it: valid until the next call of `next_reply` or `finish_taking`.
 struct TakenReply {
   std::uint64_t request_id = 0;
+  std::uint64_t tag = 0; ///< as submitted; 0 where it was pushed again
   std::uint64_t wait_ns = 0;
   std::uint64_t run_ns = 0;
   std::optional<ErrorText> error;
@@ -237,6 +238,7 @@ private:
     UniqueFd payload{}; // kept for push_again
     std::shared_ptr<const EncodeOptions> encode;
     std::size_t signature = 0;
+    std::uint64_t tag = 0;
     std::uint8_t api = 0;
     AnswerForm form;
     Status status = Status::kOpen;

@@ -18,6 +18,7 @@ inline constexpr std::size_t kMaxApis = 16;
 struct RequestNotes {
   std::uint8_t api = 0;         ///< below kMaxApis
   std::uint64_t receive_ns = 0; ///< from its first byte to its last; 0: it came in one piece
+  std::uint64_t tag = 0;        ///< the caller's own; comes back with the reply
 };
 
 /// Of one signature and API. Times are in nanoseconds.

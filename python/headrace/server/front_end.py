@@ -128,7 +128,7 @@ class FrontEnd:
         self._guard = _token_guard(security)
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(_CODEC_THREADS, thread_name_prefix="codec")
-        self._registry: Registry[Endpoint] = Registry()
+        self._registry: Registry[Endpoint] = Registry(self._forget_routes)
         self._supervisor = Supervisor(options.supervisor)
         inference = Inference(options.inference, loop=self._loop, executor=self._executor)
         self._metrics = RequestMetrics()
@@ -147,6 +147,7 @@ class FrontEnd:
             worker_spec=self._worker_spec,
             make_endpoint=self._make_endpoint,
             on_unload=self._retire_metrics,
+            on_change=self._forget_routes,
         )
         self._keeper = ModelKeeper(self._registry, self._loader)
         self._models_reader: ModelsReader | None = None
@@ -230,6 +231,9 @@ class FrontEnd:
                 max_bytes=options.max_in_flight_bytes,
             ),
         )
+
+    def _forget_routes(self) -> None:
+        self._listener.state.forget_routes()
 
     def _retire_metrics(self, model: str, endpoint: Endpoint) -> None:
         self._metrics.retire(model, Series.of(endpoint.port.metrics()))

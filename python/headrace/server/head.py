@@ -70,16 +70,17 @@ class Head:
         expects_continue: The client waits for ``100 Continue`` before it sends the body.
         accepts_gzip: Whether the answer may be compressed.
         is_head: Method HEAD: the answer has no body.
+        raw: All of it, as sent.
         plain: A kept HTTP/1.1 connection and not HEAD: the answer needs no Connection header.
         handler: The application's: what it does with this head, once it has found out. A client
             that repeats its head is routed once.
-        meter: Likewise: who counts the answers; None for requests that are not counted. These two
-            are what changes.
+        meter: Likewise: who counts the answers; None for requests that are not counted.
+        route_generation: Likewise: of the fast path's routes when one was learnt for this head; 0:
+            it has come once, -1: not yet. These three are what changes.
     """
 
     __slots__ = (
         "_fields",
-        "_raw",
         "accepts_gzip",
         "coding",
         "content_length",
@@ -92,11 +93,13 @@ class Head:
         "method",
         "plain",
         "plain_length",
+        "raw",
+        "route_generation",
         "target",
     )
 
     def __init__(self, raw: bytes, method: bytes, target: bytes, version: tuple[int, int]) -> None:
-        self._raw = raw
+        self.raw = raw
         self._fields: list[tuple[bytes, bytes]] | None = None
         self.method = method
         self.target = target
@@ -111,12 +114,18 @@ class Head:
         self.plain_length = 0
         self.handler: Callable[..., None] | None = None
         self.meter: RequestMeter | None = None
+        self.route_generation = -1
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether `HeadCache` keeps heads of this size."""
+        return len(self.raw) <= _CACHED_HEAD_BYTES
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Name (lower case) and value of each header line, in order. Split when first asked for."""
         if self._fields is None:
-            lines = self._raw[:-4].split(b"\r\n")[1:]
+            lines = self.raw[:-4].split(b"\r\n")[1:]
             pairs = (line.partition(b":") for line in lines)
             self._fields = [(name.lower(), value.strip(b" \t")) for name, _, value in pairs]
         return self._fields

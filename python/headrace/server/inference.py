@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.errors import HeadraceError
+from headrace.server.fast_path import FastAnswers, learn_route
 
 if TYPE_CHECKING:
     from headrace._core import DecodeOptions, Draft, EncodeOptions, Reply
@@ -57,6 +58,10 @@ class Answerer(Protocol):
 
     def fail(self, exchange: Exchange, error: HeadraceError) -> None:
         """No answer, and why."""
+
+    @property
+    def fast(self) -> FastAnswers | None:
+        """How good answers look, where the fast path may give them; else None."""
 
 
 class _Call:
@@ -123,6 +128,15 @@ class Inference:
                 receive_ns=exchange.receive_ns,
             )
             exchange.on_disconnect = partial(endpoint.cancel, request_id)
+            if answerer.fast is not None and exchange.wants_route():
+                learn_route(
+                    exchange,
+                    endpoint,
+                    decode,
+                    answerer.fast,
+                    timeout_ns=self._timeout_ns,
+                    adopt=partial(self._adopt, endpoint, answerer),
+                )
         else:
             prepare = partial(endpoint.prepare, body, decode)
             self._submit_prepared(endpoint, exchange, answerer, prepare, encode)
@@ -180,6 +194,12 @@ class Inference:
         endpoint.hold()
         future = self._loop.run_in_executor(self._executor, prepare)
         future.add_done_callback(decoded)
+
+    def _adopt(
+        self, endpoint: Endpoint, answerer: Answerer, exchange: Exchange, request_id: int
+    ) -> None:
+        endpoint.adopt(self._call(exchange, answerer), request_id)
+        exchange.on_disconnect = partial(endpoint.cancel, request_id)
 
     def _call(self, exchange: Exchange, answerer: Answerer) -> _Call:
         deadline_ns = exchange.began_ns + self._timeout_ns if self._timeout_ns else 0

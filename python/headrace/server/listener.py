@@ -174,6 +174,7 @@ class HttpListener:
     def forget_heads(self) -> None:
         """Judge each head anew from now on."""
         self.state.heads.clear()
+        self.state.forget_routes()
 
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self.state.limits.tick_s, self._tick)
@@ -200,6 +201,7 @@ class HttpListener:
             for connection in tuple(state.connections):
                 connection.abort()
             await state.emptied
+        state.forget_routes()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -11,6 +11,7 @@ from headrace.errors import LocalProtocolError
 from headrace.server.head import Head
 
 if TYPE_CHECKING:
+    from headrace._core import FastPath
     from headrace.server.connection import HttpConnection
 
 __all__ = ["JSON", "Body", "Exchange", "Handler", "Request"]
@@ -122,6 +123,30 @@ class Exchange:
     def answered(self) -> bool:
         """Whether ``respond`` has been called."""
         return self._connection is None and not self.closed
+
+    @property
+    def fast(self) -> FastPath | None:
+        """The fast path of its listener; None once it is answered."""
+        return None if self._connection is None else self._connection.state.fast
+
+    def wants_route(self) -> bool:
+        """Whether its head has come before, and is to be given a route of the fast path now.
+
+        Not at once, for a head with an id of its own in it never comes again.
+        """
+        head, fast = self.request.head, self.fast
+        if fast is None or head.route_generation == fast.generation:
+            return False
+        is_known = head.route_generation >= 0
+        head.route_generation = fast.generation if is_known else 0
+        return is_known
+
+    @property
+    def max_plain_answer_bytes(self) -> int:
+        """Answers up to this size are sent as they are, in one piece with their head."""
+        limits = None if self._connection is None else self._connection.state.limits
+        least = limits.gzip_min_bytes if limits and self.request.head.accepts_gzip else None
+        return _JOINED_BYTES if least is None else min(_JOINED_BYTES, least - 1)
 
     def respond(
         self,

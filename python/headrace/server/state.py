@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from headrace._core import FastPath, Traffic
 from headrace.server.body import BodyBudget
 from headrace.server.head import Head, HeadCache
 from headrace.server.limits import HttpLimits
@@ -25,7 +26,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Counters:
+class Counters(Traffic):
     """Totals since the start, for metrics.
 
     Attributes:
@@ -39,23 +40,11 @@ class Counters:
         stalled: Connections cut off because the client took no bytes.
     """
 
-    __slots__ = (
-        "bytes_received",
-        "bytes_sent",
-        "connections",
-        "connections_refused",
-        "idle_closed",
-        "refusals",
-        "requests",
-        "stalled",
-    )
+    __slots__ = ("connections", "connections_refused", "idle_closed", "refusals", "stalled")
 
     def __init__(self) -> None:
         self.connections = 0
         self.connections_refused = 0
-        self.requests = 0
-        self.bytes_received = 0
-        self.bytes_sent = 0
         self.refusals: dict[int, int] = {}
         self.idle_closed = 0
         self.stalled = 0
@@ -77,6 +66,7 @@ class ListenerState:
             need not be more exact than the sweep that finds it.
         receive_memory: Where sockets are read into. One for all: a connection has consumed what was
             read before the loop reads again.
+        fast: Their fast path, and the routes that it knows.
         json_starts: Status to ``start_of_answer`` of JSON, for this second.
         draining: Shutting down: each connection ends with the answer to the request it is in.
         emptied: Resolved, if there is one, when the last connection has gone.
@@ -104,19 +94,28 @@ class ListenerState:
         self.draining = False
         self.emptied: asyncio.Future[None] | None = None
         self.receive_memory = memoryview(bytearray(_RECEIVE_BYTES))
-        self.now = clock()
+        self.fast = FastPath(self.receive_memory, self.counters)
         self._clock = clock
         self._wall_clock = wall_clock
         self.json_starts: dict[int, bytes] = {}
         self._starts: dict[tuple[int, bytes], bytes] = {}
+        self._read_clocks()
 
     def tick(self) -> None:
         """Move the clock and the Date header, and see to connections whose time is over."""
-        self.now = self._clock()
-        self.json_starts.clear()
-        self._starts.clear()
+        self._read_clocks()
         for connection in tuple(self.connections):
             connection.check(self.now)
+
+    def _read_clocks(self) -> None:
+        self.now = self.fast.now = self._clock()
+        self.json_starts.clear()
+        self._starts.clear()
+        self.fast.answer_start = self.start_of_answer(200, JSON)
+
+    def forget_routes(self) -> None:
+        """What was concluded of models, ports or tokens may hold no more."""
+        self.fast.clear()
 
     def forget(self, connection: HttpConnection) -> None:
         """Take note that a connection has gone."""

@@ -72,6 +72,10 @@ class TensorAnswers:
         """Send an error, as JSON."""
         self._api.fail(exchange, error)
 
+    @property
+    def fast(self) -> None:
+        """The fast path answers in JSON."""
+
 
 class TensorRun:
     """The handler of one head whose bodies are a tensor."""

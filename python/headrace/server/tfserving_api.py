@@ -14,6 +14,7 @@ from headrace.dialects.tfserving.routes import Route, parse_target
 from headrace.dialects.tfserving.status import VersionStatus, metadata_body, status_body
 from headrace.dialects.tfserving.wishes import Wishes, parse_wishes
 from headrace.errors import HeadraceError, ModelError, ModelNotFound
+from headrace.server.fast_path import FastAnswers
 from headrace.server.tensor_run import Answers, TensorAnswers, TensorRun
 
 if TYPE_CHECKING:
@@ -205,12 +206,14 @@ class TensorFlowServingApi:
 class _Run:
     """The handler of one route that runs a model, and how its answers go out."""
 
-    __slots__ = ("_api", "options", "route")
+    __slots__ = ("_api", "fast", "options", "route")
 
     def __init__(self, api: TensorFlowServingApi, route: Route, wishes: Wishes) -> None:
         self._api = api
         self.route = route
         self.options = api.encode_options(wishes)
+        lines = b"".join(b"%b: %b\r\n" % header for header in api.headers)
+        self.fast: FastAnswers | None = FastAnswers(self.options, lines)
 
     def __call__(self, exchange: Exchange) -> None:
         try:

@@ -52,11 +52,22 @@ class VersionLoader:
         worker_spec: Callable[[str, int, Path], WorkerSpec],
         make_endpoint: Callable[[Worker], Endpoint],
         on_unload: Callable[[str, Endpoint], None],
+        on_change: Callable[[], None],
     ) -> None:
+        """Join the parts.
+
+        Args:
+            supervisor: Starts and ends workers.
+            worker_spec: What to start for a model, a version and its path.
+            make_endpoint: What answers for a worker.
+            on_unload: Called with a model's name and an endpoint that is about to go.
+            on_change: Called when requests to an endpoint go elsewhere than before.
+        """
         self._supervisor = supervisor
         self._worker_spec = worker_spec
         self._make_endpoint = make_endpoint
         self._on_unload = on_unload
+        self._on_change = on_change
         self._workers: dict[Endpoint, Worker] = {}
 
     def running(self) -> list[tuple[Endpoint, Worker]]:
@@ -84,6 +95,7 @@ class VersionLoader:
                     endpoint.suspend(f"the model's process cannot be started again: {reason}")
                 case Ready():
                     endpoint.resume()
+            self._on_change()
 
         worker = await self._supervisor.load(self._worker_spec(model, version, path), on_change)
         endpoint = self._make_endpoint(worker)

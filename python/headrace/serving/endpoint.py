@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.errors import (
     DeadlineExceeded,
@@ -30,13 +30,14 @@ __all__ = ["Call", "Endpoint"]
 
 # Ids go on counting across endpoints and worker generations: a late answer never meets a new call.
 _ids = count(1)
+_ANY_DEADLINE: Final = (1 << 64) - 1
 
 
 class Call(Protocol):
     """Somebody who waits for an answer; gets exactly one of the three.
 
     Attributes:
-        deadline_ns: On CLOCK_MONOTONIC; 0 for none. Calls of one endpoint come in order of it.
+        deadline_ns: On CLOCK_MONOTONIC; 0 for none.
     """
 
     deadline_ns: int
@@ -78,7 +79,7 @@ class Endpoint:
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for an answer, or is about to submit what was prepared."""
-        return bool(self._pending or self._preparing)
+        return bool(self._pending or self._preparing or self._port.carried_count)
 
     @property
     def doorbell(self) -> int:
@@ -89,6 +90,11 @@ class Endpoint:
     def port(self) -> FrontPort:
         """The rings of the present worker."""
         return self._port
+
+    @property
+    def max_in_flight(self) -> tuple[int, int]:
+        """Rows and bytes at which nothing more is accepted."""
+        return self._max_rows, self._max_bytes
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -206,6 +212,10 @@ class Endpoint:
         self._pending[request_id] = call
         return request_id
 
+    def adopt(self, call: Call, request_id: int) -> None:
+        """Wait for the answer to a request that the fast path has submitted."""
+        self._pending[request_id] = call
+
     def cancel(self, request_id: int) -> None:
         """Nobody waits for this call any more; what has not begun will not run."""
         if self._pending.pop(request_id, None) is not None:
@@ -217,11 +227,12 @@ class Endpoint:
 
     def expire(self, now_ns: int) -> None:
         """Fail the calls whose deadline has passed."""
-        expired = []
-        for request_id, call in self._pending.items():
-            if call.deadline_ns == 0 or call.deadline_ns > now_ns:
-                break
-            expired.append(request_id)
+        self._unfold(self._port, now_ns)
+        expired = [
+            request_id
+            for request_id, call in self._pending.items()
+            if 0 < call.deadline_ns <= now_ns
+        ]
         for request_id in expired:
             call = self._pending.pop(request_id)
             self._port.cancel(request_id)
@@ -235,6 +246,7 @@ class Endpoint:
         """
         dead, self._port = self._port, port
         port.continue_metrics(dead)
+        self._unfold(dead)
         while self._deliver_from(dead):
             pass
         decision = decide_after_death(dead.unanswered())
@@ -248,6 +260,7 @@ class Endpoint:
     def suspend(self, reason: str) -> None:
         """No worker can be started now: fail what waits, and what comes, until `resume`."""
         self.trouble = reason
+        self._unfold(self._port)
         for request_id in list(self._pending):
             self._port.cancel(request_id)
             self._fail(request_id, ModelNotReady(reason))
@@ -259,6 +272,11 @@ class Endpoint:
     def close(self, reason: str) -> None:
         """Fail what is still waiting; accept nothing more."""
         self.suspend(reason)
+
+    def _unfold(self, port: FrontPort, deadline_ns: int = _ANY_DEADLINE) -> None:
+        """Have requests of the fast path, whose deadline is no later, wait here like all others."""
+        for connection in port.carried(deadline_ns):
+            connection.unfold()
 
     def _admit(self) -> None:
         if self.trouble:

@@ -10,13 +10,13 @@ requests could make the page, and the memory of whoever scrapes it, grow.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headrace.serving.distribution import SECONDS, SIZES, TIME_BOUNDS_NS, Distribution
+from headrace._core import TimeHistogram
+from headrace.serving.distribution import SECONDS, SIZES, Distribution
 from headrace.serving.exposition import Family, Metric
 
 __all__ = [
@@ -43,22 +43,21 @@ class RequestMeter:
         model: Its name; empty where none is configured under the name that was asked for.
         api: A verb; empty for a request that could not be read.
         number: The core's number of the API.
+        latencies: How long good answers took; the fast path records here, too.
     """
 
-    __slots__ = ("_counts", "_refused", "_total_ns", "api", "model", "number")
+    __slots__ = ("_refused", "api", "latencies", "model", "number")
 
     def __init__(self, model: str, api: str) -> None:
         self.model = model
         self.api = api
         self.number = APIS.index(api) if api in APIS else 0
         self._refused: dict[int, int] = {}
-        self._counts = [0] * (len(TIME_BOUNDS_NS) + 1)
-        self._total_ns = 0
+        self.latencies = TimeHistogram()
 
     def succeeded(self, elapsed_ns: int) -> None:
         """An answer was given, so long after its request had come."""
-        self._counts[bisect_left(TIME_BOUNDS_NS, elapsed_ns)] += 1
-        self._total_ns += elapsed_ns
+        self.latencies.record(elapsed_ns)
 
     def failed(self, status: int) -> None:
         """An error was answered, or nobody was left to answer."""
@@ -66,7 +65,7 @@ class RequestMeter:
 
     def read(self) -> AnswerFigures:
         """What was counted so far."""
-        latency = Distribution(tuple(self._counts), self._total_ns)
+        latency = Distribution(*self.latencies.read())
         return AnswerFigures(self.model, self.api, latency, dict(self._refused))
 
 

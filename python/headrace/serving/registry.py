@@ -6,7 +6,7 @@ a lookup sees the old routes or the new ones, never a mixture. Single-owner: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Generic, TypeVar
@@ -81,7 +81,9 @@ class Model(Generic[E]):
 class Registry(Generic[E]):
     """All models, and lookups that say why they fail."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_publish: Callable[[], None] = lambda: None) -> None:
+        """Begin with no model. ``on_publish`` is called after each change of what lookups see."""
+        self._on_publish = on_publish
         self._models: dict[str, Model[E]] = {}
         self._table: dict[_Key, E] = {}
 
@@ -122,6 +124,7 @@ class Registry(Generic[E]):
                 if (endpoint := table.get((model.name, number, None))) is not None:
                     table[model.name, None, label] = endpoint
         self._table = table
+        self._on_publish()
 
     def find(self, model: str, version: int | None = None, label: str | None = None) -> E:
         """What answers for a model, a version or a label of it.
