@@ -70,8 +70,10 @@ void RunClock::publish() const noexcept {
     port->publish_running_since(oldest);
 }
 
-Batch::Batch(std::vector<TakenRequest> requests, std::shared_ptr<RunClock> clock)
+Batch::Batch(std::vector<TakenRequest> requests, std::shared_ptr<RunClock> clock,
+             std::shared_ptr<const void> place)
     : requests_(std::move(requests)), size_(requests_.size()), clock_(std::move(clock)),
+      place_(std::move(place)),
       signature_(&requests_[0].port->signatures().all()[requests_[0].record->signature]),
       keeps_signature_(requests_[0].port) {
   for (const TakenRequest &request : requests_)
@@ -177,6 +179,7 @@ void Batch::reply(std::span<const NamedTensor> outputs) {
   }
   ring_ports();
   requests_.clear();
+  place_.reset();
 }
 
 void Batch::fail(std::string_view code, std::string_view message) {
@@ -188,6 +191,7 @@ void Batch::fail(std::string_view code, std::string_view message) {
   }
   ring_ports();
   requests_.clear();
+  place_.reset();
 }
 
 std::vector<std::unique_ptr<Batch>> Batch::split() {
@@ -198,9 +202,10 @@ std::vector<std::unique_ptr<Batch>> Batch::split() {
   for (TakenRequest &request : requests_) {
     std::vector<TakenRequest> one;
     one.push_back(std::move(request));
-    singles.push_back(std::make_unique<Batch>(std::move(one), clock_));
+    singles.push_back(std::make_unique<Batch>(std::move(one), clock_, place_));
   }
   requests_.clear();
+  place_.reset();
   return singles;
 }
 

@@ -15,6 +15,10 @@ constexpr std::size_t kLookAhead = 1024;
 
 constexpr short kGone = POLLHUP | POLLERR | POLLNVAL;
 
+bool must_be_alone(const WaitingRequest &request) noexcept {
+  return (request.record->flags & kFlagAlone) != 0;
+}
+
 TakenRequest take(const std::shared_ptr<WorkerPort> &port, const WaitingRequest &request) {
   return {port, request.record, request.data, request.payload};
 }
@@ -22,7 +26,8 @@ TakenRequest take(const std::shared_ptr<WorkerPort> &port, const WaitingRequest 
 } // namespace
 
 Collector::Collector(std::vector<std::shared_ptr<WorkerPort>> ports, BatchSettings settings)
-    : settings_(settings), ports_(std::move(ports)), clock_(std::make_shared<RunClock>(ports_)) {}
+    : settings_(settings), ports_(std::move(ports)), clock_(std::make_shared<RunClock>(ports_)),
+      occupancy_(std::make_shared<Occupancy>()) {}
 
 bool Collector::all_closed() const noexcept {
   return std::all_of(ports_.begin(), ports_.end(), [](const auto &p) { return p->is_closed(); });
@@ -47,8 +52,10 @@ Collection Collector::collect(int timeout_ms) {
       timeout_ms < 0 ? ~std::uint64_t{0}
                      : monotonic_ns() + static_cast<std::uint64_t>(timeout_ms) * 1'000'000;
   for (;;) {
+    if (!occupancy_->wait_for_room(false, deadline))
+      return {Collected::kTimeout, nullptr};
     read_ports();
-    if (auto batch = form_batch())
+    if (auto batch = form_batch(deadline))
       return {Collected::kBatch, std::move(batch)};
     if (all_closed())
       return {Collected::kClosed, nullptr};
@@ -64,11 +71,11 @@ Collection Collector::collect(int timeout_ms) {
   }
 }
 
-std::unique_ptr<Batch> Collector::form_batch() {
+std::unique_ptr<Batch> Collector::form_batch(std::uint64_t deadline_ns) {
   std::vector<TakenRequest> taken;
   for (std::size_t i = 0; i < ports_.size() && taken.empty(); ++i) {
     const std::size_t first = (turn_ + i) % ports_.size();
-    const std::uint64_t key = begin_batch(ports_[first], taken);
+    const std::uint64_t key = begin_batch(ports_[first], deadline_ns, taken);
     if (key == 0)
       continue;
     std::uint64_t rows = taken[0].record->rows;
@@ -80,15 +87,21 @@ std::unique_ptr<Batch> Collector::form_batch() {
   if (taken.empty())
     return nullptr;
   turn_ = (turn_ + 1) % ports_.size();
-  return std::make_unique<Batch>(std::move(taken), clock_);
+  auto place = occupancy_->enter((taken[0].record->flags & kFlagAlone) != 0);
+  return std::make_unique<Batch>(std::move(taken), clock_, std::move(place));
 }
 
 // The port's oldest request that can be run, with its key; 0 where there is none, or where it runs
 // alone.
 std::uint64_t Collector::begin_batch(const std::shared_ptr<WorkerPort> &port,
-                                     std::vector<TakenRequest> &taken) {
+                                     std::uint64_t deadline_ns, std::vector<TakenRequest> &taken) {
   for (WaitingRequest &request : port->waiting()) {
-    if (request.decided || !port->claim(request, monotonic_ns()))
+    if (request.decided)
+      continue;
+    // Before it is claimed: while it waits for the others it is no suspect of a second death.
+    if (must_be_alone(request) && !occupancy_->wait_for_room(true, deadline_ns))
+      return 0;
+    if (!port->claim(request, monotonic_ns()))
       continue;
     taken.push_back(take(port, request));
     return request.key;

@@ -141,6 +141,11 @@ void serve(Collector &collector) {
   }
 }
 
+void serve_what_waits(Collector &collector) {
+  while (const auto batch = collector.collect(0).batch)
+    answer(*batch);
+}
+
 std::vector<float> doubled(std::vector<float> values) {
   for (float &value : values)
     value *= 2;
@@ -328,6 +333,67 @@ BOOST_AUTO_TEST_CASE(replies_that_were_scribbled_over_are_errors_not_crashes) {
     }
   }
   BOOST_TEST(wrong > 10);
+}
+
+namespace {
+
+// Requests 1 and 2, of which each may have killed a worker, and then 3, which has not, in the ring
+// of the next.
+void leave_suspects(Link &dead, Link &next) {
+  const auto worker = dead.worker();
+  Collector collector({worker}, {.max_rows = 1});
+  for (const std::uint64_t id : {1, 2}) {
+    dead.submit(id, numbers({static_cast<float>(id)}));
+    BOOST_REQUIRE(collector.collect(0).batch != nullptr); // answered, but nobody takes it
+    BOOST_REQUIRE(next.front.push_again(dead.front, id, true));
+  }
+  next.submit(3, numbers({3}));
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_request_that_may_have_killed_a_worker_has_the_next_one_to_itself) {
+  Link dead;
+  Link next;
+  leave_suspects(dead, next);
+  Collector collector({next.worker()});
+  for (const std::uint64_t id : {1, 2}) {
+    const auto alone = collector.collect(0);
+    BOOST_REQUIRE(alone.batch != nullptr);
+    BOOST_TEST(alone.batch->size() == 1U);
+    BOOST_TEST((collector.collect(0).what == Collected::kTimeout));
+    answer(*alone.batch);
+    BOOST_TEST(next.take() == 1U);
+    BOOST_TEST(next.answered.contains(id));
+  }
+  const auto third = collector.collect(0);
+  BOOST_REQUIRE(third.batch != nullptr);
+  answer(*third.batch);
+  BOOST_TEST(next.take() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_may_have_killed_a_worker_waits_for_what_runs) {
+  Link dead;
+  Link next;
+  next.submit(4, numbers({4}));
+  Collector collector({next.worker()});
+  const auto running = collector.collect(0);
+  BOOST_REQUIRE(running.batch != nullptr);
+  leave_suspects(dead, next);
+  BOOST_TEST((collector.collect(0).what == Collected::kTimeout));
+  // Split, it is one batch all the same until its last request is answered.
+  const auto singles = running.batch->split();
+  BOOST_TEST((collector.collect(1).what == Collected::kTimeout));
+  auto waiting = std::async(std::launch::async, [&] { return collector.collect(-1); });
+  answer(*singles[0]);
+  const auto alone = waiting.get();
+  BOOST_REQUIRE(alone.batch != nullptr);
+  answer(*alone.batch);
+  next.take();
+  BOOST_TEST(next.answered.contains(1));
+  serve_what_waits(collector);
+  next.take();
+  BOOST_TEST(next.answered.size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(a_reply_that_nobody_waits_for_is_dropped) {

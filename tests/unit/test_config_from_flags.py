@@ -59,6 +59,7 @@ def test_every_flag_reaches_its_part() -> None:
         "tensorflow_session_parallelism": 3,
         "run_timeout": 11.0,
         "max_batch_rows": 12,
+        "num_batch_threads": 4,
         "request_ring_bytes": 13,
         "reply_ring_bytes": 14,
         "max_reply_bytes": 15,
@@ -76,9 +77,7 @@ def test_every_flag_reaches_its_part() -> None:
         MODELS,
         HttpConfig(Address("::1", 0), 1, 2, 3, 4, 5.0, 6.0, 7.0),
         RequestConfig(1.5, True, 8, 9, 10, True, "null", "string", "b64"),
-        WorkerConfig(
-            True, "cpu", ("serve", "tpu"), 2, 3, 11.0, BatchSettings(12), None, 13, 14, 15
-        ),
+        WorkerConfig(True, "cpu", ("serve", "tpu"), 2, 3, 11.0, BatchSettings(12), 4, 13, 14, 15),
         LifecycleConfig(16.0, 17, 0.25, 18.0, 19.0),
         SecurityConfig(Path("/cert.pem"), Path("/key.pem"), Path("/tokens"), True),
     )

@@ -208,3 +208,22 @@ def test_close_calls_the_models_own(tmp_path: Path) -> None:
     runtime.close()
     assert runtime._model.signatures["closed"]  # type: ignore[attr-defined]
     open_model(python_model(tmp_path / "2", DOUBLE)).close()
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "threads"),
+    [("True", 4, 4), ("True", None, 1), ("False", 4, 1), ("", 4, 1), ("", None, 1), ("", 1, 1)],
+)
+def test_several_threads_only_where_the_model_says_it_is_thread_safe(
+    tmp_path: Path, said: str, asked: int | None, threads: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = DOUBLE + (f"        thread_safe = {said}\n" if said else "")
+    options = RuntimeOptions(num_batch_threads=asked)
+    assert open_model(python_model(tmp_path, code), options=options).batch_threads == threads
+    assert ("does not say `thread_safe = True`" in caplog.text) == (asked == 4 and threads == 1)
+
+
+def test_thread_safe_that_is_no_boolean_fails_the_load(tmp_path: Path) -> None:
+    code = DOUBLE + "        thread_safe = 'yes'\n"
+    with pytest.raises(LoadFailed, match=r"Model.thread_safe: expected True or False, found 'yes'"):
+        open_model(python_model(tmp_path, code))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,6 +60,8 @@ class FakeCollector:
 
 
 class FakeRuntime:
+    batch_threads = 1
+
     def __init__(self, run: Callable[[Any], Mapping[str, Any]], signature: Signature) -> None:
         self.signatures = {"serving_default": signature}
         self.runs: list[list[float]] = []
@@ -196,3 +199,36 @@ def test_first_answer_is_told_once_be_it_a_failure() -> None:
     loop.run(FakeCollector(*batches))
     assert len(told) == 1
     assert len(answers) == 2
+
+
+def test_batches_run_at_once_on_as_many_threads_as_asked_for() -> None:
+    together = threading.Barrier(3, timeout=30)
+
+    def run(x: np.ndarray[Any, Any]) -> Arrays:
+        together.wait()  # passes only when three runs are in here
+        return {"y": x * 2}
+
+    answers: Answers = {}
+    told: list[None] = []
+    batches = [FakeBatch(answers, {i: float(i)}) for i in range(6)]
+    loop = Loop(FakeRuntime(run, SIGNATURE), on_first_answer=lambda: told.append(None))
+    loop.run(FakeCollector(*batches), threads=3)
+    assert answers == {i: {"y": 2 * i} for i in range(6)}
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_fault_of_one_thread_ends_the_loop_though_others_wait(threads: int) -> None:
+    over = threading.Event()
+
+    class Collector(FakeCollector):
+        def collect(self, *, timeout_ms: int = -1) -> FakeBatch | None:
+            if not self._batches:
+                over.wait(30)
+            return super().collect()
+
+    runtime = FakeRuntime(lambda x: {"y": x}, SIGNATURE)
+    with pytest.raises(MemoryError):
+        Loop(runtime).run(Collector(MemoryError()), threads=threads)
+    assert not over.is_set()
+    over.set()

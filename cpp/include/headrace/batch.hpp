@@ -56,7 +56,9 @@ struct BatchInput {
 class Batch {
 public:
   /// Gathers. Precondition: at least one request; several only if each may_share with the others.
-  Batch(std::vector<TakenRequest> requests, std::shared_ptr<RunClock> clock);
+  /// `place` is let go of with the last answer: see Occupancy.
+  Batch(std::vector<TakenRequest> requests, std::shared_ptr<RunClock> clock,
+        std::shared_ptr<const void> place);
   Batch(const Batch &) = delete;
   Batch &operator=(const Batch &) = delete;
   ~Batch();
@@ -95,6 +97,7 @@ private:
   std::vector<TakenRequest> requests_; // that are owed an answer: all, or none any more
   std::size_t size_;
   std::shared_ptr<RunClock> clock_;
+  std::shared_ptr<const void> place_;
   const Signature *signature_;
   std::shared_ptr<WorkerPort> keeps_signature_;
   std::uint64_t rows_ = 0;

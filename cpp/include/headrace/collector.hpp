@@ -12,6 +12,7 @@
 
 #include "headrace/batch.hpp"
 #include "headrace/batch_settings.hpp"
+#include "headrace/occupancy.hpp"
 #include "headrace/worker_port.hpp"
 
 namespace headrace {
@@ -30,6 +31,10 @@ struct Collection {
 /// each port's in order, while they fit. What does not fit, or goes with another batch, keeps its
 /// place; as each batch begins with the oldest request of the port whose turn it is, none waits for
 /// ever.
+///
+/// A request that may have killed a worker has this one to itself: it waits until every batch is
+/// answered that was handed out, and nothing else is handed out until it is. Else a second death
+/// would be put down to all that ran beside it.
 class Collector {
 public:
   explicit Collector(std::vector<std::shared_ptr<WorkerPort>> ports, BatchSettings settings = {});
@@ -46,8 +51,8 @@ public:
 
 private:
   void read_ports();
-  std::unique_ptr<Batch> form_batch();
-  std::uint64_t begin_batch(const std::shared_ptr<WorkerPort> &port,
+  std::unique_ptr<Batch> form_batch(std::uint64_t deadline_ns);
+  std::uint64_t begin_batch(const std::shared_ptr<WorkerPort> &port, std::uint64_t deadline_ns,
                             std::vector<TakenRequest> &taken);
   void join_batch(const std::shared_ptr<WorkerPort> &port, std::uint64_t key,
                   std::vector<TakenRequest> &taken, std::uint64_t &rows);
@@ -60,6 +65,7 @@ private:
   std::mutex mutex_; // over all that follows
   std::vector<std::shared_ptr<WorkerPort>> ports_;
   std::shared_ptr<RunClock> clock_;
+  std::shared_ptr<Occupancy> occupancy_;
   std::vector<pollfd> polled_; // bell and socket of each port
   std::size_t turn_ = 0;       // the port that begins the next batch
 };

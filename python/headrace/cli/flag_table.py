@@ -81,6 +81,13 @@ HEADRACE_FLAGS = (
         "rows of waiting requests stacked into one run; one request may have more",
     ),
     Flag(
+        "num_batch_threads",
+        COUNT,
+        None,
+        "batches that run at once in one worker; without it, one. A Python model has to say that "
+        "it is thread-safe",
+    ),
+    Flag(
         "max_in_flight_rows",
         COUNT,
         _REQUESTS.max_in_flight_rows,

@@ -71,6 +71,7 @@ def server_config(
             inter_op_threads=inter_op_threads,
             run_timeout_s=flags["run_timeout"],
             batching=BatchSettings(max_rows=flags["max_batch_rows"]),
+            num_batch_threads=flags["num_batch_threads"],
             request_ring_bytes=flags["request_ring_bytes"],
             reply_ring_bytes=flags["reply_ring_bytes"],
             max_reply_bytes=flags["max_reply_bytes"],

@@ -108,7 +108,7 @@ class WorkerConfig:
         inter_op_threads: TensorFlow's threads for independent operations; 0: one per core.
         run_timeout_s: A worker one of whose runs takes longer hangs, and is replaced.
         batching: How requests are put together for a run.
-        num_batch_threads: Batches that may run at once in one worker; None: nobody has said.
+        num_batch_threads: Batches that may run at once in one worker; None: the runtime's choice.
         request_ring_bytes: Shared memory per worker for accepted requests; beyond: 503.
         reply_ring_bytes: Shared memory per worker for answers on their way.
         max_reply_bytes: The outputs of one request together; beyond, the request fails.

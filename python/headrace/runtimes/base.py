@@ -35,6 +35,7 @@ class RuntimeOptions:
         intra_op_threads: Threads inside one operation; 0: one per core.
         inter_op_threads: Threads for independent operations; 0: one per core.
         schedule: See `Schedule`.
+        num_batch_threads: Runs that may go on at once; None: the runtime's choice.
         shared_interpreter: The process holds other models too, so that a Python model must not
             leave its directory on the import path.
     """
@@ -44,6 +45,7 @@ class RuntimeOptions:
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     schedule: Schedule = "auto"
+    num_batch_threads: int | None = None
     shared_interpreter: bool = False
 
 
@@ -53,6 +55,10 @@ class Runtime(Protocol):
     @property
     def signatures(self) -> Mapping[str, Signature]:
         """Name to signature; never changes."""
+
+    @property
+    def batch_threads(self) -> int:
+        """How many threads may be in `run` at once, and should; never changes."""
 
     def run(self, signature: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs of one batch.

@@ -14,6 +14,7 @@ The class is the one called ``Model``, or else the only one defined there that h
         def predict(self, inputs, signature="serving_default"):     # `signature` is optional
             return {"y": inputs["x"] * 2}
         def close(self): ...                                        # optional
+        thread_safe = True      # optional: `predict` may be called from several threads at once
 
 ``signatures`` may also hold `headrace.Signature` and `headrace.TensorSpec`, may be set by ``load``,
 and a bare dtype stands for unknown rank. ``predict`` takes and returns NumPy arrays (strings as
@@ -56,7 +57,7 @@ def open_model(path: Path, options: RuntimeOptions) -> PythonRuntime:
     sys.path.insert(0, directory)
     try:
         model = _make(_import(path / "model.py"), path)
-        runtime = PythonRuntime(model, _signatures(model))
+        runtime = PythonRuntime(model, _signatures(model), _batch_threads(model, options))
     except LoadFailed:
         _forget(directory)
         raise
@@ -73,8 +74,11 @@ def open_model(path: Path, options: RuntimeOptions) -> PythonRuntime:
 class PythonRuntime:
     """A Python model. As safe to `run` from several threads as its class is."""
 
-    def __init__(self, model: Any, signatures: Mapping[str, Signature]) -> None:
+    def __init__(
+        self, model: Any, signatures: Mapping[str, Signature], batch_threads: int = 1
+    ) -> None:
         self.signatures = signatures
+        self.batch_threads = batch_threads
         self._model = model
         self._predict: Callable[..., object] = model.predict
         self._takes_signature = _takes_signature(model.predict)
@@ -135,6 +139,24 @@ def _make(module: ModuleType, path: Path) -> Any:
     if callable(getattr(model, "load", None)):
         model.load(path)
     return model
+
+
+def _batch_threads(model: Any, options: RuntimeOptions) -> int:
+    """As many as are asked for, if the model allows more than one."""
+    wanted = options.num_batch_threads or 1
+    allowed = getattr(model, "thread_safe", False)
+    if not isinstance(allowed, bool):
+        raise LoadFailed(
+            f"{type(model).__name__}.thread_safe: expected True or False, found {allowed!r:.80}"
+        )
+    if wanted > 1 and not allowed:
+        _log.warning(
+            "one batch at a time, not %d: %s does not say `thread_safe = True`",
+            wanted,
+            type(model).__name__,
+        )
+        return 1
+    return wanted
 
 
 def _signatures(model: Any) -> dict[str, Signature]:

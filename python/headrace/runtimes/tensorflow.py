@@ -83,7 +83,7 @@ def open_model(path: Path, options: RuntimeOptions) -> TensorFlowRuntime:
     if not signatures:
         session.close()
         raise LoadFailed(f"{path}: the SavedModel has no signatures, so nothing can be called")
-    return TensorFlowRuntime(session, signatures, options.schedule)
+    return TensorFlowRuntime(session, signatures, options)
 
 
 def probe(options: RuntimeOptions) -> None:
@@ -104,13 +104,16 @@ class TensorFlowRuntime:
     """A SavedModel in a session. `run` may be called from several threads at once."""
 
     def __init__(
-        self, session: Any, signatures: Mapping[str, GraphSignature], schedule: Schedule
+        self, session: Any, signatures: Mapping[str, GraphSignature], options: RuntimeOptions
     ) -> None:
+        self.batch_threads = options.num_batch_threads or 1
         self.signatures: Mapping[str, Signature] = {
             name: found.signature for name, found in signatures.items()
         }
         self._session = session
-        self._calls = {name: _Call(session, found, schedule) for name, found in signatures.items()}
+        self._calls = {
+            name: _Call(session, found, options.schedule) for name, found in signatures.items()
+        }
 
     def run(self, signature: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """See `Runtime.run`. An input that is missing takes the signature's default."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -55,19 +57,53 @@ class CollectorLike(Protocol):
 
 
 class Loop:
-    """Runs what a collector gathers until its front ends have closed."""
+    """Runs what a collector gathers until its front ends have closed.
+
+    Several threads may run it at once, each with a batch of its own, if the runtime allows it:
+    collecting and replying are the core's, behind its own locks.
+    """
 
     def __init__(
         self, runtime: Runtime, *, on_first_answer: Callable[[], None] | None = None
     ) -> None:
         self._runtime = runtime
         self._on_first_answer = on_first_answer
+        self._first_answer = threading.Lock()  # whoever gets it tells of the first answer
         self._outputs = {
             name: _OutputCheck(signature) for name, signature in runtime.signatures.items()
         }
 
-    def run(self, collector: CollectorLike) -> None:
-        """Returns once every front end has closed."""
+    def run(self, collector: CollectorLike, *, threads: int = 1) -> None:
+        """Returns once every front end has closed.
+
+        Args:
+            collector: Where batches come from.
+            threads: Batches that run at once. One runs on the calling thread.
+
+        Raises:
+            BaseException: What has ended one of the threads, at once, while the others may go on:
+                requests that it had taken are never answered, so the caller has to end the worker.
+        """
+        if threads == 1:
+            self._run(collector)
+            return
+        ends: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                self._run(collector)
+            except BaseException as error:
+                ends.put(error)
+            else:
+                ends.put(None)
+
+        for number in range(threads):
+            threading.Thread(target=run, name=f"batch {number}", daemon=True).start()
+        for _ in range(threads):
+            if (error := ends.get()) is not None:
+                raise error
+
+    def _run(self, collector: CollectorLike) -> None:
         while True:
             try:
                 batch = collector.collect()
@@ -113,9 +149,10 @@ class Loop:
         return None
 
     def _answered(self) -> None:
-        if self._on_first_answer is not None:
-            self._on_first_answer()
+        on_first_answer = self._on_first_answer
+        if on_first_answer is not None and self._first_answer.acquire(blocking=False):
             self._on_first_answer = None
+            on_first_answer()
 
 
 class _OutputCheck:

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 
 from headrace import _core
@@ -52,7 +53,7 @@ def run_worker(control: socket.socket) -> None:
         runtime,
         on_first_answer=lambda: send_message(control, {"op": "answered"}),
     )
-    loop.run(collector)
+    loop.run(collector, threads=runtime.batch_threads)
     runtime.close()
 
 
@@ -79,7 +80,11 @@ def attach(runtime: Runtime, spec: WorkerSpec, fds: Sequence[int]) -> _core.Coll
 
 def main() -> None:
     """Entry of a worker that was not forked."""
-    run_worker(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        run_worker(socket.socket(fileno=int(sys.argv[1])))
+    except BaseException:
+        traceback.print_exc()
+        leave(1)
     leave()
 
 

@@ -200,7 +200,7 @@ class WorkerThread(_Inbox):
         Loop(
             runtime,
             on_first_answer=lambda: self._tell(self._put, {"op": "answered"}),
-        ).run(collector)
+        ).run(collector, threads=runtime.batch_threads)
         runtime.close()
 
     def _close_fds(self) -> None:

@@ -45,7 +45,7 @@ class WorkerSpec:
         run_timeout_s: A run that takes longer means a hung worker, which is killed; 0: never.
             A worker in this process cannot be killed; that it hangs is only logged.
         batching: How requests are put together for a run.
-        num_batch_threads: Batches that may run at once; None: nobody has said.
+        num_batch_threads: Batches that may run at once; None: the runtime's choice.
         request_bytes: Capacity of the request ring: bound of what is in flight.
         reply_bytes: Capacity of the reply ring.
         max_payload_bytes: Largest decoded request.
@@ -84,6 +84,7 @@ class WorkerSpec:
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,
             schedule=self.schedule,
+            num_batch_threads=self.num_batch_threads,
             shared_interpreter=self.in_process,
         )
 
